@@ -1,0 +1,110 @@
+"""The composition root: settings, database and stores of one invocation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import Any
+
+import click
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc import embedded, log
+from batchproc.database import connect
+from batchproc.documents.store import DocumentStore
+from batchproc.handlers import registry
+from batchproc.handlers.registry import Registry
+from batchproc.queue import migrate
+from batchproc.queue.store import JobStore
+from batchproc.settings import Settings
+
+
+@dataclass
+class App:
+    """What the commands share; everything is opened when first asked for.
+
+    Args:
+        load: reads the settings, with overrides of single keys such as ``{"pool.workers": 4}``.
+    """
+
+    load: Callable[[dict[str, Any]], Settings]
+    overrides: dict[str, Any]
+    verbose: bool = False
+    log_to_stderr: bool = True
+
+    @cached_property
+    def settings(self) -> Settings:
+        settings = self.load(self.overrides)
+        logging = settings.logging
+        log.setup(logging.level, logging.format, logging.file, stderr=self.log_to_stderr)
+        return settings
+
+    def override(self, **values: Any) -> None:
+        """Flags of a command that stand above the settings; ``pool__workers=4`` is ``pool.workers``."""
+        if "settings" in self.__dict__:
+            raise RuntimeError("the settings were read before the command's flags were known")
+        self.overrides |= {name.replace("__", "."): value for name, value in values.items() if value is not None}
+
+    @cached_property
+    def schema(self) -> str:
+        return self.settings.database.schema_name
+
+    @cached_property
+    def server(self) -> embedded.EmbeddedServer:
+        """The embedded server of this home, running or not."""
+        return embedded.EmbeddedServer(embedded.default_home(os.environ))
+
+    @cached_property
+    def is_embedded(self) -> bool:
+        return self.settings.database.url is None
+
+    @cached_property
+    def database_url(self) -> str:
+        """The configured database's URL, or that of the embedded server, which is started for it."""
+        configured = self.settings.database.url
+        if configured is not None:
+            return configured.get_secret_value()
+        self.server.start()
+        return self.server.url
+
+    @cached_property
+    def direct_url(self) -> str:
+        """The database past a transaction pooler, for sessions that have to be one."""
+        direct = self.settings.database.direct_url
+        return direct.get_secret_value() if direct is not None else self.database_url
+
+    def connect(self) -> Connection[TupleRow]:
+        """A connection to a database whose migrations are current; the embedded one is brought up to date."""
+        connection = connect(self.database_url)
+        if self.is_embedded:
+            if migrate.pending(connection, self.schema):
+                migrate.apply(connection, self.schema)
+        else:
+            migrate.require_current(connection, self.schema)
+        return connection
+
+    @cached_property
+    def jobs(self) -> JobStore:
+        return JobStore(self.schema)
+
+    @cached_property
+    def documents(self) -> DocumentStore:
+        return DocumentStore(self.schema, tenant_id=None)
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The kinds of these settings; imports the handler modules."""
+        return registry.for_settings(self.settings)
+
+
+def pass_app(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Passes this invocation's App to the command, first."""
+
+    @wraps(command)
+    def with_app(*arguments: Any, **options: Any) -> Any:
+        return command(click.get_current_context().find_object(App), *arguments, **options)
+
+    return with_app

@@ -1,0 +1,23 @@
+"""Every command of the command line, by name."""
+
+from __future__ import annotations
+
+import click
+
+from batchproc.cli.db import db
+from batchproc.cli.documents import documents
+from batchproc.cli.enqueue import enqueue
+from batchproc.cli.import_ import import_
+from batchproc.cli.jobs import jobs
+from batchproc.cli.migrate import migrate
+from batchproc.cli.run import run
+from batchproc.cli.status import status
+from batchproc.cli.tenants import tenants
+
+_COMMANDS: tuple[click.Command, ...] = (run, import_, enqueue, status, jobs, documents, tenants, db, migrate)
+
+
+def register(group: click.Group) -> None:
+    """Adds the commands to the command line's group."""
+    for command in _COMMANDS:
+        group.add_command(command)

@@ -1,0 +1,99 @@
+"""``batchproc db``: the embedded PostgreSQL of this home folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from batchproc.embedded import EmbeddedServer, default_home
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def db() -> None:
+    """Start, stop, look into and back up the embedded PostgreSQL.
+
+    It is used when no database.url is set, started when needed, and keeps running between commands.
+    """
+
+
+@db.command()
+def start() -> None:
+    """Start it; at first, make it."""
+    server = _server()
+    server.start()
+    click.echo(f"running: {server.url}")
+
+
+@db.command()
+@click.option(
+    "--mode",
+    type=click.Choice(["smart", "fast", "immediate"]),
+    default="fast",
+    show_default=True,
+    help="Wait for clients, end their transactions, or crash.",
+)
+def stop(mode: Literal["smart", "fast", "immediate"]) -> None:
+    """Stop it and wait until it has ended."""
+    click.echo("stopped" if _server().stop(mode) else "not running")
+
+
+@db.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on one line.")
+def status(as_json: bool) -> None:
+    """Show whether it runs, and where it keeps its things."""
+    found = _server().status()
+    shown = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(found).items()}
+    if as_json:
+        click.echo(json.dumps(shown))
+        return
+    for key, value in shown.items():
+        if key != "running" and value is not None:
+            click.echo(f"{key.replace('_', ' '):<17} {value}")
+
+
+@db.command()
+def url() -> None:
+    """Print its connection URL."""
+    click.echo(_server().url)
+
+
+@db.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def psql(arguments: tuple[str, ...]) -> None:
+    """Open a session in psql, which gets ARGUMENTS."""
+    server = _server()
+    server.start()
+    command = [*server.psql_command(), *arguments]
+    os.execv(command[0], command)  # noqa: S606  # no shell is wanted
+
+
+@db.command()
+@click.argument("file", type=_FILE)
+def dump(file: Path) -> None:
+    """Write the whole database to FILE (for pg_restore)."""
+    server = _server()
+    server.start()
+    server.dump(file)
+    click.echo(f"dumped to {file} ({file.stat().st_size} bytes)")
+
+
+@db.command()
+@click.argument("file", type=_FILE)
+@click.option("--clean", is_flag=True, help="Replace all that the database holds.")
+def restore(file: Path, clean: bool) -> None:
+    """Fill the database from FILE. When that fails, it is as before."""
+    server = _server()
+    server.start()
+    server.restore(file, clean=clean)
+    click.echo(f"restored from {file}")
+
+
+def _server() -> EmbeddedServer:
+    return EmbeddedServer(default_home(os.environ))

@@ -1,0 +1,143 @@
+"""``documents``: list, show, text."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from batchproc.cli.app import App, pass_app
+from batchproc.cli.groups import JsonGroup
+from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
+from batchproc.core.errors import UsageError
+from batchproc.documents.listing import PAGE_SIZE, DocumentListing, ListedDocument, ListedRevision
+from batchproc.documents.paths import display_path, terminal_path
+from batchproc.log import one_line
+
+_COLUMNS = ("document_id", "tenant", "status", "failure_code", "page_count", "title", "tags", "path")
+_PAGE_COLUMNS = ("page", "state", "confidence", "words", "rotation", "seconds", "failure_code")
+_STATUSES = ("pending", "completed", "partial", "failed")
+
+
+@click.group(cls=JsonGroup)
+def documents() -> None:
+    """Look at documents and their text."""
+
+
+@documents.command("list")
+@click.option("--tenant", metavar="SLUG", help="Only this tenant's.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only those in this status.")
+@click.option("--after", type=int, default=0, metavar="ID", help="Continue behind this document.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=PAGE_SIZE, show_default=True, help="Documents a page.")
+@json_option
+@pass_app
+def list_documents(app: App, tenant: str | None, status: str | None, after: int, limit: int, as_json: bool) -> None:
+    """List documents of all tenants, oldest first."""
+    with app.connect() as connection:
+        tenant_id = app.jobs.tenant(connection, tenant).tenant_id if tenant is not None else None
+        found = DocumentListing(app.schema).slice(
+            connection, tenant_id=tenant_id, status=status, after=after, limit=limit
+        )
+    emit_rows("documents", [_row(document, as_json) for document in found.documents], _COLUMNS, found.next, as_json)
+
+
+@documents.command("show")
+@click.argument("document_id", type=int)
+@json_option
+@pass_app
+def show_document(app: App, document_id: int, as_json: bool) -> None:
+    """Show a document and the pages of its current revision, or of the newest if none became current."""
+    listing = DocumentListing(app.schema)
+    with app.connect() as connection:
+        try:
+            row = _row(listing.one(connection, document_id), as_json)
+        except LookupError as error:
+            raise _unknown(error) from None
+        stored = app.documents.load(connection, document_id)
+        revision = listing.revision(connection, document_id)
+        pages = listing.pages(connection, revision.revision_id) if revision else []
+    row |= {
+        "media_type": stored.media_type,
+        "bytes": stored.bytes,
+        "fields": stored.fields,
+        "revision": revision.revision_id if revision else None,
+        "ocr": _ocr(revision) if revision else None,
+    }
+    page_rows = [{column: getattr(page, column) for column in _PAGE_COLUMNS} for page in pages]
+    if as_json:
+        emit_json(row | {"pages": page_rows})
+        return
+    fields(list(row.items()))
+    if page_rows:
+        click.echo()
+        table(_PAGE_COLUMNS, [list(page.values()) for page in page_rows])
+
+
+@documents.command("text")
+@click.argument("document_id", type=int)
+@json_option
+@pass_app
+def show_text(app: App, document_id: int, as_json: bool) -> int:
+    """Print the text of a document, its pages separated by form feeds.
+
+    Exits with 1 when it has none yet.
+    """
+    with app.connect() as connection:
+        try:
+            document = app.documents.load(connection, document_id)
+        except LookupError as error:
+            raise _unknown(error) from None
+        pages = app.documents.text(connection, document_id)
+    if as_json:
+        emit_json({"document_id": document_id, "pages": pages})
+    elif pages:
+        _write("\f".join(pages))
+    if document.current_revision is not None:
+        return 0
+    reason = f"{document.status}, {document.failure_code}" if document.failure_code else document.status
+    click.echo(f"document {document_id} has no text ({reason}); see: batchproc documents show {document_id}", err=True)
+    return 1
+
+
+def _row(document: ListedDocument, as_json: bool) -> dict[str, Any]:
+    return {
+        "document_id": document.document_id,
+        "tenant": document.tenant,
+        "external_id": document.external_id,
+        "path": display_path(document.path) if as_json else terminal_path(document.path),
+        "sha256": document.sha256.hex(),
+        "status": document.status,
+        "failure_code": document.failure_code,
+        "title": document.title,
+        "title_source": document.title_source,
+        "language": document.language,
+        "page_count": document.page_count,
+        "tags": list(document.tags),
+        "flags": list(document.flags),
+    }
+
+
+def _ocr(revision: ListedRevision) -> dict[str, Any]:
+    return {
+        "state": revision.state,
+        "current": revision.current,
+        "source": revision.source,
+        "engine": revision.engine,
+        "engine_version": revision.engine_version,
+        "languages": list(revision.languages),
+        "profile": revision.profile,
+    }
+
+
+def _write(text: str) -> None:
+    if sys.stdout.isatty():
+        # A document must not control the terminal it is shown on.
+        text = "".join(char if char in "\n\t\f" else one_line(char) for char in text)
+    stream = sys.stdout.buffer
+    stream.write(text.encode() + (b"" if text.endswith("\n") else b"\n"))
+    stream.flush()
+
+
+def _unknown(error: LookupError) -> UsageError:
+    return UsageError(str(error), "see: batchproc documents list")

@@ -1,0 +1,97 @@
+"""``enqueue``: adds one job, or many from standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import click
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.cli.app import App, pass_app
+from batchproc.cli.output import emit_json, json_option
+from batchproc.core.errors import UsageError
+from batchproc.core.job import NewJob
+from batchproc.ops import enqueueing
+from batchproc.ops.enqueueing import JobLine
+
+
+@click.command()
+@click.argument("kind")
+@click.option("--tenant", required=True, metavar="SLUG", help="Whose job it is.")
+@click.option("--args", "args_text", default="{}", metavar="JSON", help="A JSON object.")
+@click.option("--document", "document_id", type=int, metavar="ID", help="The document it works on.")
+@click.option("--lane", type=click.Choice(["interactive", "bulk"]), help="Default: the kind's own, else bulk.")
+@click.option("--priority", type=click.IntRange(1, 9), default=5, show_default=True, help="Lower goes first.")
+@click.option("--at", "at_text", metavar="TIME", help="Not before this time (ISO 8601, local without an offset).")
+@click.option("--unique", "unique_key", metavar="KEY", help="Add nothing while a job with this key waits.")
+@click.option("--stdin", "from_stdin", is_flag=True, help="Read one JSON object a line: args, document_id, ...")
+@click.option("--force", is_flag=True, help="Also a kind that nobody knows (yet).")
+@json_option
+@pass_app
+def enqueue(
+    app: App,
+    kind: str,
+    tenant: str,
+    args_text: str,
+    document_id: int | None,
+    at_text: str | None,
+    unique_key: str | None,
+    from_stdin: bool,
+    force: bool,
+    as_json: bool,
+    lane: str | None,
+    priority: int,
+) -> None:
+    """Enqueue a job of KIND.
+
+    \b
+    batchproc enqueue classify --tenant acme --document 7
+    batchproc enqueue thumbnail --tenant acme --args '{"document_id": 7}' --at 22:00
+    """
+    line = JobLine(
+        args=enqueueing.parse_args(args_text),
+        document_id=document_id,
+        run_at=enqueueing.parse_time(at_text) if at_text else None,
+        unique_key=unique_key,
+    )
+    with app.connect() as connection:
+        owner = app.jobs.tenant(connection, tenant)
+        if not force:
+            enqueueing.require_known_kind(app.registry, app.jobs, connection, kind)
+
+        def job(of: JobLine) -> NewJob:
+            return enqueueing.new_job(app.registry, owner, kind, of, lane=lane, priority=priority)
+
+        if from_stdin:
+            _many(app, connection, job, as_json)
+        else:
+            _one(app, connection, job(line), as_json)
+
+
+def _one(app: App, connection: Connection[TupleRow], job: NewJob, as_json: bool) -> None:
+    entry = app.registry.get(job.kind)
+    enqueued = app.jobs.enqueue(connection, job, entry.spec if entry is not None else None)
+    if as_json:
+        emit_json({"job_id": enqueued.job_id, "duplicate": enqueued.duplicate})
+    elif enqueued.duplicate:
+        click.echo(f"job {enqueued.job_id} waits already under that key")
+    else:
+        click.echo(f"job {enqueued.job_id}")
+
+
+def _many(app: App, connection: Connection[TupleRow], job: Callable[[JobLine], NewJob], as_json: bool) -> None:
+    def jobs() -> Iterator[NewJob]:
+        for number, line in enqueueing.parse_lines(sys.stdin.buffer):
+            try:
+                yield job(line)
+            except UsageError as error:
+                raise UsageError(f"line {number}: {error}", "nothing was enqueued") from None
+
+    with connection.transaction():
+        count = app.jobs.enqueue_many(connection, jobs(), app.registry.specs())
+    if as_json:
+        emit_json({"enqueued": count})
+    else:
+        click.echo(f"{count} jobs")

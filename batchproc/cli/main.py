@@ -1,0 +1,112 @@
+"""The command line's entry: global options, the default command, and errors as one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import psycopg
+
+from batchproc import config
+from batchproc.cli.app import App
+from batchproc.core.errors import BatchprocError
+from batchproc.log import one_line
+from batchproc.version import __version__
+
+_WITH_VALUE = ("--conf", "--database")
+_FLAGS = ("-v", "--verbose", "-q", "--quiet")
+
+
+class DefaultsToRun(click.Group):
+    """Without a command it is ``run``, and options of ``run`` work without naming it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        position = 0
+        while position < len(args):
+            token = args[position]
+            if token in _WITH_VALUE:
+                position += 2
+            elif token in _FLAGS or token.startswith(tuple(f"{name}=" for name in _WITH_VALUE)):
+                position += 1
+            else:
+                break
+        rest = args[position:]
+        if not rest or (rest[0].startswith("-") and rest[0] not in ("--help", "-h", "--version")):
+            args = [*args[:position], "run", *rest]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=DefaultsToRun, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="batchproc")
+@click.option("--conf", type=click.Path(path_type=Path), help="Settings file, laid over the defaults.")
+@click.option("--database", metavar="URL", help="PostgreSQL database instead of the configured one.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
+@click.pass_context
+def cli(ctx: click.Context, conf: Path | None, database: str | None, verbose: bool, quiet: bool) -> None:
+    """Batch processor for multi-tenant document archives on PostgreSQL.
+
+    Without a command it runs what is due and exits, as from cron.
+
+    \b
+    batchproc demo                              see it work, with documents of its own
+    batchproc tenants add acme                  then: import scans/ --tenant acme
+    batchproc                                   run everything that is due
+    batchproc --once 42                         run one job, its outcome shown
+    batchproc documents text 7                  the recognised text
+    """
+    overrides: dict[str, Any] = {}
+    if database:
+        overrides["database.url"] = database
+    if verbose or quiet:
+        overrides["logging.level"] = "debug" if verbose else "warning"
+    ctx.obj = App(lambda changes: config.load(conf, os.environ, changes), overrides, verbose)
+
+
+def main() -> None:
+    """Runs the command line of this process and exits with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs the command line and returns its exit code; every known error is one line on stderr."""
+    _register()
+    try:
+        result = cli.main(arguments, prog_name="batchproc", standalone_mode=False)
+    except BatchprocError as error:
+        return _fail(str(error), error.exit_code)
+    except click.exceptions.Abort:
+        return _fail("stopped", 130)
+    except click.ClickException as error:
+        return _fail(_click_message(error), 2)
+    except psycopg.Error as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return _fail(f"the database refused: {reason}: check it with: batchproc doctor", 3)
+    except BrokenPipeError:
+        # Whoever read the output has enough; nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    lines = message.splitlines() or [message]
+    for line in lines:
+        click.echo(f"batchproc: {one_line(line)}", err=True)
+    return code
+
+
+def _click_message(error: click.ClickException) -> str:
+    message = error.format_message().rstrip(".")
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{message}; see: {error.ctx.command_path} --help"
+    return message
+
+
+def _register() -> None:
+    from batchproc.cli import commands
+
+    commands.register(cli)

@@ -1,0 +1,88 @@
+"""How commands print: one JSON object on one line, or a plain table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from batchproc.log import one_line
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def json_option(command: Command) -> Command:
+    """Adds ``--json``, passed as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")(command)
+
+
+def emit_json(value: Any) -> None:
+    """Prints ``value`` as JSON on one line of stdout. Times are ISO 8601 with their offset."""
+    click.echo(json.dumps(value, default=_plain, ensure_ascii=False))
+
+
+def emit_rows(
+    name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], following: int | None, as_json: bool
+) -> None:
+    """Prints a listing: ``{name: rows, "next": following}`` as JSON, else a table of ``columns``."""
+    if as_json:
+        emit_json({name: rows, "next": following})
+        return
+    table(columns, [[row[column] for column in columns] for row in rows])
+    if following is not None:
+        click.echo(f"more with --after {following}", err=True)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Prints a table; on a terminal it is fitted to the width, elsewhere nothing is cut."""
+    grid = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    numeric = [
+        bool(rows) and all(isinstance(row[i], int | float) or row[i] is None for row in rows)
+        for i in range(len(columns))
+    ]
+    for column, right in zip(columns, numeric, strict=True):
+        grid.add_column(column, justify="right" if right else "left", overflow="ellipsis", no_wrap=True)
+    for row in rows:
+        grid.add_row(*(Text(shown(value)) for value in row))
+    width = None if sys.stdout.isatty() else 100_000
+    Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False).print(grid)
+
+
+def fields(pairs: Sequence[tuple[str, Any]]) -> None:
+    """Prints ``name  value`` lines."""
+    longest = max((len(name) for name, _ in pairs), default=0)
+    for name, value in pairs:
+        click.echo(f"{name.ljust(longest)}  {shown(value)}")
+
+
+def shown(value: Any) -> str:
+    """A value on one line of a terminal, with nothing in it that could move the cursor."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(shown(item) for item in value) or "-"
+    if isinstance(value, dict):
+        return one_line(json.dumps(value, default=_plain, ensure_ascii=False))
+    return one_line(str(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,96 @@
+"""``tenants``: list, add, set."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from pydantic import ValidationError
+
+from batchproc.cli.app import App, pass_app
+from batchproc.cli.groups import JsonGroup
+from batchproc.cli.output import emit_json, emit_rows, fields, json_option
+from batchproc.core.errors import UsageError
+from batchproc.handlers.args import describe_invalid
+from batchproc.queue.store import Tenant
+from batchproc.settings import TenantSettings
+
+_COLUMNS = ("tenant_id", "tenant", "weight", "max_running", "paused", "settings")
+
+
+@click.group(cls=JsonGroup)
+def tenants() -> None:
+    """List, add and change tenants."""
+
+
+@tenants.command("list")
+@click.option("--after", type=int, default=0, metavar="ID", help="Continue behind this tenant_id.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Tenants a page.")
+@json_option
+@pass_app
+def list_tenants(app: App, after: int, limit: int, as_json: bool) -> None:
+    """List tenants."""
+    with app.connect() as connection:
+        found = app.jobs.tenants(connection, after=after, limit=limit + 1)
+    following = found[limit - 1].tenant_id if len(found) > limit else None
+    emit_rows("tenants", [_row(tenant) for tenant in found[:limit]], _COLUMNS, following, as_json)
+
+
+@tenants.command("add")
+@click.argument("slug")
+@json_option
+@pass_app
+def add_tenant(app: App, slug: str, as_json: bool) -> None:
+    """Add a tenant. SLUG: lower-case letters, digits, - and _, at most 63."""
+    with app.connect() as connection:
+        tenant = app.jobs.add_tenant(connection, slug)
+    _print(tenant, as_json)
+
+
+@tenants.command("set")
+@click.argument("slug")
+@click.option("--weight", type=click.FloatRange(0, 1000, min_open=True), help="Turns per round, 1 for everybody.")
+@click.option("--max-running", type=click.IntRange(0), help="Jobs of the tenant that may run at once, over all nodes.")
+@click.option("--unlimited", is_flag=True, help="Take --max-running back.")
+@click.option("--paused/--resumed", "paused", default=None, help="Claim none of its jobs, or claim them again.")
+@click.option("--languages", metavar="LANG[,LANG]", help="Languages of its documents; empty takes it back.")
+@click.option("--mode", type=click.Choice(["skip", "redo", ""]), help="How it treats text layers; empty takes it back.")
+@json_option
+@pass_app
+def set_tenant(
+    app: App, slug: str, as_json: bool, languages: str | None, mode: str | None, unlimited: bool, **changes: Any
+) -> None:
+    """Change a tenant; what is not given stays."""
+    if unlimited and changes["max_running"] is not None:
+        raise UsageError("--unlimited and --max-running exclude each other")
+    settings: dict[str, Any] = {}
+    if languages is not None:
+        settings["languages"] = [part.strip() for part in languages.split(",") if part.strip()] or None
+    if mode is not None:
+        settings["mode"] = mode or None
+    try:
+        TenantSettings.model_validate_json(json.dumps({name: value for name, value in settings.items() if value}))
+    except ValidationError as error:
+        raise UsageError(f"tenant {slug}: {describe_invalid(error)}") from None
+    with app.connect() as connection:
+        tenant = app.jobs.set_tenant(connection, slug, unlimited=unlimited, settings=settings, **changes)
+    _print(tenant, as_json)
+
+
+def _row(tenant: Tenant) -> dict[str, Any]:
+    return {
+        "tenant_id": tenant.tenant_id,
+        "tenant": tenant.slug,
+        "weight": tenant.weight,
+        "max_running": tenant.max_running,
+        "paused": tenant.paused,
+        "settings": tenant.settings,
+    }
+
+
+def _print(tenant: Tenant, as_json: bool) -> None:
+    if as_json:
+        emit_json(_row(tenant))
+    else:
+        fields(list(_row(tenant).items()))

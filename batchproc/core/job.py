@@ -1,0 +1,82 @@
+"""Jobs and kinds: the words of the queue as types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Any
+from uuid import UUID
+
+
+class JobState(StrEnum):
+    """``available`` means due now; what is not due is ``scheduled``; ``held`` is paused with its campaign."""
+
+    SCHEDULED = "scheduled"
+    AVAILABLE = "available"
+    RUNNING = "running"
+    HELD = "held"
+    COMPLETED = "completed"
+    DISCARDED = "discarded"
+    CANCELLED = "cancelled"
+
+
+class Lane(IntEnum):
+    """What a person waits for goes before what the night may take."""
+
+    INTERACTIVE = 0
+    BULK = 1
+
+
+@dataclass(frozen=True, slots=True)
+class KindSpec:
+    """What the node must know of a kind. Times in seconds."""
+
+    name: str
+    timeout: float = 600.0
+    stall_timeout: float | None = None
+    max_attempts: int = 5
+    max_timeouts: int = 2
+    max_crashes: int = 3
+    base: float = 2.0
+    cap: float = 300.0
+    bundle: int = 1
+    limit: int | None = None
+    unique_while_running: bool = False
+    lane: Lane | None = None
+    failure_codes: frozenset[str] = frozenset()
+    fails_document: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to enqueue. ``run_at`` None means now, by the database's clock."""
+
+    tenant_id: int
+    kind: str
+    args: dict[str, Any] = field(default_factory=dict)
+    document_id: int | None = None
+    lane: Lane = Lane.BULK
+    priority: int = 5
+    run_at: datetime | None = None
+    unique_key: str | None = None
+    max_attempts: int | None = None
+    campaign_id: int | None = None
+    run_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job this node holds, with what ``settle`` needs to decide its ending."""
+
+    job_id: int
+    claim_id: UUID
+    tenant_id: int
+    kind: str
+    lane: int
+    priority: int
+    attempt: int
+    max_attempts: int
+    crashes: int
+    timeouts: int
+    node_losses: int

@@ -1,0 +1,61 @@
+"""The one decision of how an attempt's ending moves its job. Source: the outcome table of the design."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from batchproc.core import budgets, transition
+from batchproc.core.backoff import backoff
+from batchproc.core.job import Claim, KindSpec
+from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, Interrupted, Outcome, Snoozed
+from batchproc.core.transition import Transition
+
+# How long a job waits for a storage that is gone, in seconds.
+STORAGE_SNOOZE = 60.0
+_FINAL = frozenset({ErrorClass.PERMANENT, ErrorClass.INVALID})
+# The final code of a class that has its own; every other class keeps the failure's code.
+_FINAL_CODES = {
+    ErrorClass.TIMEOUT: "timeout",
+    ErrorClass.STALLED: "stalled",
+    ErrorClass.CRASHED: "poison",
+    ErrorClass.OUT_OF_MEMORY: "out_of_memory",
+    ErrorClass.LEASE_EXPIRED: "poison",
+}
+
+
+def settle(claim: Claim, outcome: Outcome, spec: KindSpec, *, max_node_losses: int, jitter: float) -> Transition:
+    """How ``claim`` moves on after ``outcome``.
+
+    Args:
+        claim: the job's counters as they were when it was claimed.
+        spec: the kind's budgets and backoff.
+        max_node_losses: how many nodes may die under one job.
+        jitter: a random number in [0, 1).
+    """
+    match outcome:
+        case Completed():
+            return transition.completed(claim, outcome)
+        case Snoozed():
+            return transition.snoozed(claim, outcome)
+        case Interrupted():
+            return transition.interrupted(claim, outcome)
+        case Cancelled():
+            return transition.cancelled(claim, outcome)
+        case Failed():
+            return _failed(claim, outcome, spec, max_node_losses, jitter)
+        case _:
+            assert_never(outcome)
+
+
+def _failed(claim: Claim, failed: Failed, spec: KindSpec, max_node_losses: int, jitter: float) -> Transition:
+    error_class = failed.error_class
+    counters = budgets.charged(claim, error_class)
+    if error_class is ErrorClass.STORAGE_UNAVAILABLE:
+        return transition.postponed(claim, STORAGE_SNOOZE, failed)
+    if error_class in _FINAL or budgets.exhausted(counters, claim, error_class, spec, max_node_losses):
+        code = _FINAL_CODES.get(error_class, failed.code)
+        return transition.discarded(claim, counters, failed, code, fails_document=spec.fails_document)
+    if error_class is ErrorClass.LEASE_EXPIRED:
+        return transition.retried(claim, counters, failed, 0.0)
+    delay = backoff(max(0, claim.attempt - 1), base=spec.base, cap=spec.cap, jitter=jitter)
+    return transition.retried(claim, counters, failed, delay)

@@ -1,0 +1,211 @@
+"""Revisions: each OCR of a document, page by page, and the one that counts.
+
+A document has at most one open revision. The attempt that works on it is named in it by its job and claim; another
+attempt may continue or abandon it once that claim is gone. A page is recorded as started and, in a later
+transaction, as done: a page that was started twice and never done is one that kills or stalls its worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from psycopg import Connection, Cursor
+from psycopg.rows import DictRow, TupleRow, dict_row
+from psycopg.types.json import Jsonb
+
+from batchproc.core.limits import clean_text, clean_value
+from batchproc.database import SqlFolder
+
+PageState = Literal["started", "text", "ocr", "blank", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Who works on a revision. ``number`` is the job's attempt, which an interruption does not raise."""
+
+    job_id: int
+    claim_id: UUID
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionSpec:
+    """What decides a revision's text: equal specs give equal text. ``profile`` is a JSON object of options."""
+
+    engine: str
+    engine_version: str
+    data_hash: str
+    profile: Mapping[str, Any]
+    languages: tuple[str, ...]
+    source_sha256: bytes
+    page_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A revision as stored, with the job and claim that works or worked on it."""
+
+    revision_id: int
+    spec: RevisionSpec
+    job_id: int | None
+    claim_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class PageRecord:
+    """What came of a page.
+
+    ``confidence`` is the engine's, 0 to 100, None without OCR; ``words`` a count; ``rotation`` the degrees by which
+    the page was turned; ``failure_code`` only with ``failed``.
+    """
+
+    state: PageState
+    text: str = ""
+    confidence: float | None = None
+    words: int = 0
+    rotation: int = 0
+    dpi: int | None = None
+    seconds: float = 0.0
+    failure_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageProgress:
+    """How far a page of a revision is. ``starts`` counts the attempts that began it, ``seconds`` is of the last."""
+
+    state: PageState
+    starts: int
+    words: int
+    seconds: float
+    failure_code: str | None
+
+    @property
+    def done(self) -> bool:
+        return self.state != "started"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What an OCR found out about the document itself. ``status`` is ``completed`` or ``partial``."""
+
+    status: Literal["completed", "partial"]
+    media_type: str
+    page_count: int
+    flags: tuple[str, ...]
+    pdf_title: str | None
+
+
+class RevisionStore:
+    """The revisions of one tenant's documents; writing methods belong in a transaction of the caller."""
+
+    def __init__(self, schema: str, *, tenant_id: int) -> None:
+        self._tenant_id = tenant_id
+        self._sql = SqlFolder("batchproc.documents", schema)
+
+    def open_revision(self, connection: Connection[TupleRow], document_id: int) -> Revision | None:
+        """The document's open revision, if it has one."""
+        return self._revision(connection, "load_open_revision", document_id)
+
+    def current_revision(self, connection: Connection[TupleRow], document_id: int) -> Revision | None:
+        """The document's current revision, if it has one."""
+        return self._revision(connection, "load_current_revision", document_id)
+
+    def begin(
+        self, connection: Connection[TupleRow], document_id: int, spec: RevisionSpec, attempt: Attempt
+    ) -> int | None:
+        """Opens a revision and gives its id; None when another attempt has just opened one."""
+        values = {
+            "document_id": document_id,
+            "engine": spec.engine,
+            "engine_version": spec.engine_version,
+            "data_hash": spec.data_hash,
+            "profile": Jsonb(dict(spec.profile)),
+            "languages": list(spec.languages),
+            "source_sha256": spec.source_sha256,
+            "page_count": spec.page_count,
+            "job_id": attempt.job_id,
+            "claim_id": attempt.claim_id,
+        }
+        row = self._run(connection, "begin_revision", **values).fetchone()
+        return None if row is None else int(row["revision_id"])
+
+    def take_over(self, connection: Connection[TupleRow], revision: Revision, attempt: Attempt) -> bool:
+        """Makes an open revision this attempt's; False when another was quicker."""
+        values = {"job_id": attempt.job_id, "new_claim_id": attempt.claim_id}
+        return self._changed(connection, "take_over_revision", revision, **values)
+
+    def abandon(self, connection: Connection[TupleRow], revision: Revision) -> bool:
+        """Gives up an open revision; its pages stay for whoever asks. False when another was quicker."""
+        return self._changed(connection, "abandon_revision", revision)
+
+    def pages(self, connection: Connection[TupleRow], revision_id: int) -> dict[int, PageProgress]:
+        """The pages that were at least started, by page number (from 1)."""
+        rows = self._run(connection, "load_progress", revision_id=revision_id)
+        return {row.pop("page"): PageProgress(**row) for row in rows}
+
+    def start_page(self, connection: Connection[TupleRow], revision_id: int, page: int, attempt: Attempt) -> None:
+        """Records that ``attempt`` begins a page."""
+        self._run(
+            connection,
+            "start_page",
+            revision_id=revision_id,
+            page=page,
+            job_id=attempt.job_id,
+            attempt=attempt.number,
+        )
+
+    def finish_page(self, connection: Connection[TupleRow], revision_id: int, page: int, record: PageRecord) -> None:
+        """Records what came of a started page, and counts it in the tenant's usage of the day."""
+        values = {
+            "state": record.state,
+            "text": clean_text(record.text)[0],
+            "confidence": record.confidence,
+            "words": record.words,
+            "rotation": record.rotation,
+            "dpi": record.dpi,
+            "seconds": record.seconds,
+            "failure_code": record.failure_code,
+        }
+        finished = self._run(connection, "finish_page", revision_id=revision_id, page=page, **values)
+        if finished.rowcount != 1:
+            raise RuntimeError(f"page {page} of revision {revision_id} was not started, or is done already")
+        self._run(connection, "count_page", state=record.state)
+
+    def complete(
+        self, connection: Connection[TupleRow], document_id: int, revision_id: int, findings: Findings
+    ) -> bool:
+        """Ends a revision and makes it the current one, with what it found out about the document.
+
+        Returns:
+            False when the current revision was made by a person: that one stays.
+        """
+        ended = self._run(connection, "complete_revision", revision_id=revision_id)
+        if ended.rowcount != 1:
+            raise RuntimeError(f"revision {revision_id} is not open")
+        values = {
+            "status": findings.status,
+            "media_type": findings.media_type,
+            "page_count": findings.page_count,
+            "flags": list(findings.flags),
+            "fields": Jsonb(clean_value({"pdf_title": findings.pdf_title} if findings.pdf_title else {})),
+        }
+        changed = self._run(connection, "make_current", document_id=document_id, revision_id=revision_id, **values)
+        return changed.rowcount == 1
+
+    def _revision(self, connection: Connection[TupleRow], statement: str, document_id: int) -> Revision | None:
+        row = self._run(connection, statement, document_id=document_id).fetchone()
+        if row is None:
+            return None
+        own = {name: row.pop(name) for name in ("revision_id", "job_id", "claim_id")}
+        return Revision(spec=RevisionSpec(**{**row, "languages": tuple(row["languages"])}), **own)
+
+    def _changed(self, connection: Connection[TupleRow], statement: str, revision: Revision, **values: Any) -> bool:
+        values |= {"revision_id": revision.revision_id, "claim_id": revision.claim_id}
+        return self._run(connection, statement, **values).rowcount == 1
+
+    def _run(self, connection: Connection[TupleRow], statement: str, **values: Any) -> Cursor[DictRow]:
+        cursor = connection.cursor(row_factory=dict_row)
+        return cursor.execute(self._sql[statement], {"tenant_id": self._tenant_id, **values})

@@ -1,0 +1,217 @@
+"""The archive's documents: reading them, and writing what was derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from psycopg import Connection, Cursor
+from psycopg.rows import DictRow, TupleRow, dict_row
+from psycopg.types.json import Jsonb
+
+from batchproc.core.limits import bounded_text, clean_text, clean_value
+from batchproc.database import SqlFolder
+
+Status = Literal["pending", "completed", "partial", "failed"]
+TagSource = Literal["rule", "workflow", "person"]
+TITLE_CHARACTERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One row of ``documents``. ``sha256`` is the 32 bytes of the digest, ``bytes`` the size of the original.
+
+    ``status`` says which text there is; ``failure_code`` what the last OCR of the document met, if it failed.
+    """
+
+    document_id: int
+    tenant_id: int
+    external_id: str | None
+    root: bytes
+    path: bytes
+    sha256: bytes
+    bytes: int
+    media_type: str | None
+    page_count: int | None
+    language: str | None
+    title: str | None
+    title_source: str | None
+    status: Status
+    failure_code: str | None
+    flags: tuple[str, ...]
+    fields: dict[str, Any]
+    current_revision: int | None
+    verified_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag with what set it: the rule, its version, and why it matched."""
+
+    tag: str
+    rule: str | None = None
+    rule_version: str | None = None
+    reason: str | None = None
+    source: TagSource = "rule"
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """What an import knows of a document. ``path`` is below ``root``; both as they are on disk."""
+
+    root: bytes
+    path: bytes
+    sha256: bytes
+    bytes: int
+    external_id: str | None = None
+    language: str | None = None
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """``duplicate``: the tenant already had a document of the same content, and it got one more path."""
+
+    document_id: int
+    duplicate: bool
+
+
+class DocumentStore:
+    """Documents of one tenant, or, for reading only, of all.
+
+    Every statement carries the tenant, so that a handler cannot reach another tenant's document.
+    Writing methods belong in a transaction of the caller.
+
+    Args:
+        tenant_id: None gives a store that reads any tenant's documents and writes none.
+    """
+
+    def __init__(self, schema: str, *, tenant_id: int | None) -> None:
+        self.schema = schema
+        self.tenant_id = tenant_id
+        self._sql = SqlFolder("batchproc.documents", schema)
+
+    def of_tenant(self, tenant_id: int) -> DocumentStore:
+        """The same archive, bound to one tenant."""
+        return DocumentStore(self.schema, tenant_id=tenant_id)
+
+    def load(self, connection: Connection[TupleRow], document_id: int) -> Document:
+        """The document; raises LookupError when there is none, or it is another tenant's."""
+        row = self._rows(connection, "load_document", document_id).fetchone()
+        if row is None:
+            raise LookupError(f"there is no document {document_id}{self._whose()}")
+        return Document(**{**row, "flags": tuple(row["flags"])})
+
+    def text(self, connection: Connection[TupleRow], document_id: int) -> list[str]:
+        """The pages' text in the current revision, in order; pages without text are empty strings."""
+        rows = self._rows(connection, "load_text", document_id)
+        return [row["text"] for row in rows]
+
+    def tags(self, connection: Connection[TupleRow], document_id: int) -> list[Tag]:
+        """All tags by name; the same tag may come from several sources."""
+        return [Tag(**row) for row in self._rows(connection, "load_tags", document_id)]
+
+    def paths(self, connection: Connection[TupleRow], document_id: int) -> list[tuple[bytes, bytes]]:
+        """Every (root, path) the content was imported from: the document's own first, then the newest."""
+        return [(row["root"], row["path"]) for row in self._rows(connection, "load_paths", document_id)]
+
+    def register(self, connection: Connection[TupleRow], new: NewDocument) -> Registered:
+        """Adds a document, or one more path to the tenant's document of the same content.
+
+        A duplicate keeps its ids, language and title, and takes those it lacks from ``new``.
+
+        Raises:
+            psycopg.errors.UniqueViolation: ``external_id`` is another document's.
+        """
+        values = {
+            "tenant_id": self._writable(),
+            "root": new.root,
+            "path": new.path,
+            "sha256": new.sha256,
+            "bytes": new.bytes,
+            "external_id": new.external_id,
+            "language": new.language,
+            "title": bounded_text(new.title, TITLE_CHARACTERS),
+        }
+        row = connection.execute(self._sql["register"], values).fetchone()
+        duplicate = row is None
+        if row is None:
+            row = connection.execute(self._sql["register_again"], values).fetchone()
+            assert row is not None, "the insert met this document, and documents are not deleted meanwhile"
+        connection.execute(self._sql["add_path"], {**values, "document_id": row[0]})
+        return Registered(row[0], duplicate)
+
+    def set_title(self, connection: Connection[TupleRow], document_id: int, title: str, source: str) -> bool:
+        """Sets the title unless a person (``person``) or the import (``manifest``) gave one; True when it was set."""
+        text = bounded_text(title, TITLE_CHARACTERS)
+        return self._write(connection, "set_title", document_id, title=text, source=source)
+
+    def set_language(self, connection: Connection[TupleRow], document_id: int, language: str) -> None:
+        """Sets the language hint, in Tesseract's names joined by ``+``."""
+        self._write(connection, "set_language", document_id, language=clean_text(language)[0])
+
+    def set_field(self, connection: Connection[TupleRow], document_id: int, name: str, value: Any) -> None:
+        """Sets one of the document's free fields to a JSON value."""
+        self._write(connection, "set_field", document_id, fields=Jsonb(clean_value({name: value})))
+
+    def set_status(
+        self, connection: Connection[TupleRow], document_id: int, status: Status, failure_code: str | None = None
+    ) -> None:
+        """Sets the status and the failure code, or takes the code away."""
+        self._write(connection, "set_status", document_id, status=status, failure_code=failure_code)
+
+    def set_failure(
+        self, connection: Connection[TupleRow], document_id: int, failure_code: str, *, keep_status: bool
+    ) -> None:
+        """Records that the document's OCR failed.
+
+        Args:
+            keep_status: leave the status of a document that has text from an earlier revision.
+        """
+        self._write(connection, "set_failure", document_id, failure_code=failure_code, keep_status=keep_status)
+
+    def add_tag(
+        self, connection: Connection[TupleRow], document_id: int, tag: Tag, source: TagSource = "workflow"
+    ) -> None:
+        """Adds or renews one tag of ``source``; the same tag from other sources stays as it is."""
+        self._put_tags(connection, document_id, [tag], source)
+
+    def replace_rule_tags(
+        self,
+        connection: Connection[TupleRow],
+        document_id: int,
+        tags: Sequence[Tag],
+        source: TagSource = "rule",
+    ) -> None:
+        """Makes ``tags`` all the tags that ``source`` sets; what a person or another source set stays."""
+        self._write(connection, "drop_tags", document_id, tags=[tag.tag for tag in tags], source=source)
+        self._put_tags(connection, document_id, tags, source)
+
+    def _put_tags(
+        self, connection: Connection[TupleRow], document_id: int, tags: Iterable[Tag], source: TagSource
+    ) -> None:
+        for tag in tags:
+            values = {
+                name: bounded_text(text, TITLE_CHARACTERS)
+                for name, text in (("tag", tag.tag), ("rule", tag.rule), ("reason", tag.reason))
+            }
+            self._write(connection, "put_tag", document_id, **values, rule_version=tag.rule_version, source=source)
+
+    def _rows(self, connection: Connection[TupleRow], statement: str, document_id: int) -> Cursor[DictRow]:
+        cursor = connection.cursor(row_factory=dict_row)
+        return cursor.execute(self._sql[statement], {"document_id": document_id, "tenant_id": self.tenant_id})
+
+    def _write(self, connection: Connection[TupleRow], statement: str, document_id: int, **values: Any) -> bool:
+        values |= {"document_id": document_id, "tenant_id": self._writable()}
+        return connection.execute(self._sql[statement], values).rowcount > 0
+
+    def _writable(self) -> int:
+        if self.tenant_id is None:
+            raise ValueError("a store of all tenants only reads; bind it with of_tenant()")
+        return self.tenant_id
+
+    def _whose(self) -> str:
+        return "" if self.tenant_id is None else f" of tenant {self.tenant_id}"

@@ -1,0 +1,75 @@
+"""What a run has done, in the keys that its summary shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from batchproc.core.job import JobState
+from batchproc.core.transition import Transition
+
+
+@dataclass
+class Counts:
+    """Attempts and jobs of one run; ``codes`` counts the failure codes of discarded jobs."""
+
+    claimed: int = 0
+    completed: int = 0
+    retried: int = 0
+    snoozed: int = 0
+    rescued: int = 0
+    discarded: int = 0
+    cancelled: int = 0
+    interrupted: int = 0
+    partial: int = 0
+    storage_unavailable: int = 0
+    codes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, moved: Transition, stored: JobState) -> None:
+        """Counts one settled attempt; ``stored`` is what the database made of it (it may be superseded)."""
+        if stored is JobState.COMPLETED:
+            self.completed += 1
+            self.partial += moved.partial
+        elif stored is JobState.DISCARDED:
+            self.discarded += 1
+            self.codes[moved.failure_code or "internal_error"] += 1
+        elif stored is JobState.CANCELLED:
+            self.cancelled += 1
+        elif moved.outcome == "interrupted":
+            self.interrupted += 1
+        elif moved.outcome == "snoozed":
+            self.snoozed += 1
+            self.storage_unavailable += moved.error_class == "storage_unavailable"
+        else:
+            self.retried += 1
+
+    def rescue(self, jobs: int, discarded: int) -> None:
+        """Counts claims taken back from dead nodes, and those of them that were given up on."""
+        self.rescued += jobs
+        if discarded:
+            self.discarded += discarded
+            self.codes["poison"] += discarded
+
+    def exit_code(self, accepted: Collection[str]) -> int:
+        """3 when a storage was gone, 1 when jobs were discarded or documents ended partial, else 0."""
+        if self.storage_unavailable:
+            return 3
+        return 1 if self.partial or any(code not in accepted for code in self.codes) else 0
+
+    def plain(self) -> dict[str, int]:
+        """The counts by the keys of the run's summary."""
+        return {name: getattr(self, name) for name in _SUMMARY}
+
+
+_SUMMARY = (
+    "claimed",
+    "completed",
+    "retried",
+    "snoozed",
+    "rescued",
+    "discarded",
+    "cancelled",
+    "interrupted",
+    "partial",
+)

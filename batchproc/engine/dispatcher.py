@@ -1,0 +1,338 @@
+"""The parent's loop: settle what finished, choose, claim, submit, wait."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import psycopg
+from loguru import logger
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.errors import BatchprocError, EnvironmentFault
+from batchproc.core.fairness import Turn
+from batchproc.core.job import Claim, KindSpec, Lane
+from batchproc.engine.counts import Counts
+from batchproc.engine.housekeeping import Hinted, News, Rescued
+from batchproc.engine.mailbox import Mailbox
+from batchproc.engine.pool import Work, WorkerPool
+from batchproc.engine.ready import ReadyQueues, Scope
+from batchproc.engine.settling import Settling, Written
+from batchproc.engine.worker import APPLICATION
+from batchproc.queue.node_store import NodeStore, ReadyQueue
+
+_LONGEST_SLEEP = 0.5
+_LONGEST_RECONNECT_PAUSE = 5.0
+_PROGRESS_INTERVAL = 2.0
+_LONGEST_ABANDON = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchOptions:
+    """How one run dispatches. Times in seconds; ``max_jobs`` None is without end."""
+
+    workers: int
+    lane_weights: Mapping[int, float]
+    reserved: int = 0
+    poll_interval: float = 1.0
+    drain_wait: float = 600.0
+    shutdown_grace: float = 30.0
+    outage_limit: float = 600.0
+    forever: bool = False
+    max_jobs: int | None = None
+    scope: Scope = field(default_factory=Scope)
+
+
+class Dispatcher:
+    """Runs jobs until there are none left (or for ever), in the calling thread."""
+
+    def __init__(
+        self,
+        store: NodeStore,
+        connect: Callable[[], Connection[TupleRow]],
+        pool: WorkerPool,
+        news: Mailbox[News],
+        settling: Settling,
+        specs: Mapping[str, KindSpec],
+        options: DispatchOptions,
+        run_id: int,
+    ) -> None:
+        self._store = store
+        self._connect = connect
+        self._connection = connect()
+        self._pool = pool
+        self._news = news
+        self._settling = settling
+        self._specs = specs
+        self._options = options
+        self._run_id = run_id
+        self._ready = ReadyQueues(options.lane_weights, specs, options.scope)
+        self._next_progress = time.monotonic() + _PROGRESS_INTERVAL
+        self._next_drain_check = 0.0
+        self._stops_asked = 0
+        self._stop_deadline: float | None = None
+        self._lease_is_lost = False
+        self.join_again: Callable[[Connection[TupleRow]], None] = lambda _: None
+
+    @property
+    def counts(self) -> Counts:
+        return self._settling.counts
+
+    @property
+    def connection(self) -> Connection[TupleRow]:
+        """The dispatcher's own connection, for its thread only."""
+        return self._connection
+
+    def run(self) -> None:
+        """Returns when the run is done or was stopped.
+
+        Raises:
+            EnvironmentFault: the database was gone for longer than its outage limit, or no worker can start.
+        """
+        while True:
+            self._heed_stop()
+            self._read_news()
+            self._collect()
+            progressed = self._tick_or_recover()
+            if not progressed and (self._stopped() or self._drained()):
+                return
+            if not progressed:
+                self._wait()
+
+    def claim(self, job_id: int) -> bool:
+        """Claims and submits that one job, due or not; False when it does not wait."""
+        claim = self._store.claim_one(self._connection, job_id, self._run_id)
+        if claim is not None:
+            self._submit([claim])
+        return claim is not None
+
+    def request_stop(self) -> None:
+        """Claims nothing more and lets what runs end within the grace; asked again, interrupts at once.
+
+        For signal handlers: it only takes note.
+        """
+        self._stops_asked += 1
+        self._news.wake()
+
+    def lease_lost(self) -> None:
+        """For the lease's thread: the claims are no longer safe, whatever runs is killed and given back."""
+        self._lease_is_lost = True
+        self._pool.interrupt("the lease of the node was lost")
+        self._news.wake()
+
+    def abandon(self) -> None:
+        """After a fault: kills what runs and gives it back, as far as the database still answers."""
+        self._stop_deadline = time.monotonic()
+        self._pool.interrupt("the node met a fault")
+        deadline = time.monotonic() + _LONGEST_ABANDON
+        try:
+            while self._settling.held() and time.monotonic() < deadline:
+                self._collect()
+                if not self._tick():
+                    select.select([self._pool.wakeup_fileno()], [], [], 0.05)
+        except psycopg.Error:
+            logger.warning("{} claims are left to be taken back by another node", len(self._settling.held()))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # -- one tick
+
+    def _read_news(self) -> None:
+        described: list[ReadyQueue] = []
+        for item in self._news.drain():
+            match item:
+                case ReadyQueue():
+                    described.append(item)
+                case Hinted():
+                    self._ready.hint([item.queue])
+                case Rescued():
+                    self.counts.rescue(item.jobs, item.discarded)
+        self._ready.learn(described)
+
+    def _collect(self) -> None:
+        ended = self._pool.poll()
+        if not ended:
+            return
+        leftovers = [end.backend_pid for end in ended if end.killed and end.backend_pid]
+        if leftovers:
+            try:
+                self._store.end_backends(self._connection, leftovers, APPLICATION)
+            except psycopg.Error as error:
+                logger.warning("the backend of a killed worker could not be ended: {}", type(error).__name__)
+        self._settling.ended(ended)
+
+    def _tick_or_recover(self) -> bool:
+        try:
+            return self._tick()
+        except psycopg.Error as error:
+            if self._connection.closed or self._connection.broken:
+                self._recover(error)
+            else:
+                logger.error("a settle failed ({} {}), one by one", type(error).__name__, error.sqlstate)
+                self._apply(self._settling.write_apart(self._connection))
+            return True
+
+    def _tick(self) -> bool:
+        """Settles and claims in one transaction; False when there was nothing to do."""
+        turns = self._choose()
+        if not turns and not self._settling.pending:
+            return False
+        endings = self._settling.endings(self._connection)
+        settled, claims = self._store.tick(
+            self._connection, endings, turns, limited=self._ready.limited(turns), run_id=self._run_id
+        )
+        self._apply(self._settling.written(endings, settled))
+        self._ready.claimed(turns, claims)
+        self._submit(claims)
+        return True
+
+    def _choose(self) -> list[Turn]:
+        free = self._pool.free()
+        if self._options.max_jobs is not None:
+            free = min(free, self._options.max_jobs - self.counts.claimed)
+        if free <= 0 or self._stop_deadline is not None or self._lease_is_lost:
+            return []
+        bulk_room = None
+        if self._options.reserved:
+            bulk = sum(claim.lane == Lane.BULK for claim in self._settling.held().values())
+            bulk_room = self._options.workers - self._options.reserved - bulk
+        return self._ready.choose(free, bulk_room)
+
+    def _apply(self, written: Written) -> None:
+        self._ready.hint(written.waiting)
+        self._ready.freed(written.freed)
+
+    def _submit(self, claims: list[Claim]) -> None:
+        self._settling.hold(claims)
+        for claim in claims:
+            spec = self._specs[claim.kind]
+            self._pool.submit(Work(claim.job_id, claim.claim_id, spec.timeout, spec.stall_timeout))
+
+    # -- the database is gone
+
+    def _recover(self, error: psycopg.Error) -> None:
+        """Connects again, then finds out what the broken commit did: nothing is lost, nothing written twice."""
+        logger.warning("the database connection is gone ({}), trying again", type(error).__name__)
+        give_up = time.monotonic() + self._options.outage_limit
+        pause = 0.1
+        while True:
+            try:
+                self._connection = self._connect()
+                self._reconcile()
+            except (psycopg.Error, EnvironmentFault) as again:
+                if time.monotonic() > give_up:
+                    raise EnvironmentFault(
+                        f"the database was gone for {self._options.outage_limit:g} s ({type(again).__name__})",
+                        "what was claimed is taken back by the next run; start it when the database is back",
+                    ) from None
+                self._heed_stop()
+                if self._stop_deadline is not None and time.monotonic() > self._stop_deadline:
+                    raise EnvironmentFault(
+                        "the node was stopped while the database was gone",
+                        "what was claimed is taken back by the next run",
+                    ) from None
+                # The pool's deadlines go on while the database is away.
+                self._settling.ended(self._pool.poll())
+                select.select([self._pool.wakeup_fileno()], [], [], pause)
+                pause = min(_LONGEST_RECONNECT_PAUSE, pause * 2)
+            else:
+                logger.info("the database is back")
+                return
+
+    def _reconcile(self) -> None:
+        self._settling.forget_written(self._connection)
+        known = self._settling.held()
+        unknown = [claim for claim in self._store.held(self._connection) if claim.claim_id not in known]
+        if unknown:
+            self._settling.give_back(unknown, "claimed by a commit whose answer was lost")
+
+    # -- waiting and ending
+
+    def _heed_stop(self) -> None:
+        now = time.monotonic()
+        if self._stops_asked and self._stop_deadline is None:
+            self._stop_deadline = now + self._options.shutdown_grace
+            self._pool.drain()
+        if self._stops_asked > 1:
+            self._stop_deadline = min(now, self._stop_deadline or now)
+
+    def _stopped(self) -> bool:
+        if self._stop_deadline is None:
+            return False
+        if self._settling.held() and time.monotonic() >= self._stop_deadline:
+            self._pool.interrupt("the node is shutting down")
+        return not self._settling.held()
+
+    def _drained(self) -> bool:
+        """Whether nothing is left that this run should wait for. See "Drain" in the design."""
+        options = self._options
+        if self._settling.held():
+            return False
+        if self._lease_is_lost:
+            self._join_under_new_id()
+            return False
+        if options.max_jobs is not None and self.counts.claimed >= options.max_jobs:
+            return True
+        now = time.monotonic()
+        if options.forever or now < self._next_drain_check:
+            return False
+        self._next_drain_check = now + options.poll_interval
+        try:
+            return self._look_again()
+        except psycopg.Error as error:
+            self._recover(error)
+            return False
+
+    def _join_under_new_id(self) -> None:
+        try:
+            self.join_again(self._connection)
+            self._lease_is_lost = False
+        except psycopg.Error as error:
+            self._recover(error)
+
+    def _look_again(self) -> bool:
+        self._ready.hint(self._store.promote(self._connection))
+        ready = [found for found in self._store.ready(self._connection) if self._ready.in_scope(found.queue)]
+        self._ready.learn(ready)
+        retries, expired = self._store.undrained(self._connection, self._run_id, self._options.drain_wait)
+        if retries or expired or not self._pool.free():
+            return False
+        # Queues at a limit that others fill are not waited for: they were just tried, and gave nothing.
+        return not self._tick_gave_claims()
+
+    def _tick_gave_claims(self) -> bool:
+        before = self.counts.claimed
+        while self._tick() and self.counts.claimed == before:
+            pass
+        return self.counts.claimed > before
+
+    def _wait(self) -> None:
+        fault = self._pool.fault()
+        if fault is not None:
+            raise fault
+        now = time.monotonic()
+        if now >= self._next_progress:
+            self._next_progress = now + _PROGRESS_INTERVAL
+            self._write_progress()
+        checks = [_LONGEST_SLEEP, self._pool.seconds_to_next_check()]
+        if not self._settling.held() and not self._options.forever:
+            checks.append(self._next_drain_check - now)
+        if self._stop_deadline is not None:
+            checks.append(self._stop_deadline - now)
+        sleep = max(0.0, min(check for check in checks if check is not None))
+        select.select([self._pool.wakeup_fileno(), self._news.fileno()], [], [], sleep)
+
+    def _write_progress(self) -> None:
+        rows = [
+            (running.work.job_id, running.work.claim_id, running.progress.done, running.progress.total)
+            for running in self._pool.running()
+            if running.progress.total
+        ]
+        try:
+            self._store.write_progress(self._connection, rows)
+        except (psycopg.Error, BatchprocError) as error:
+            logger.debug("progress was not written: {}", type(error).__name__)

@@ -1,0 +1,61 @@
+"""What the forkserver does with itself when multiprocessing makes it import this module first of all.
+
+Only there: the node leaves its pid in ``CONFIG_VARIABLE`` while it starts the forkserver, and everywhere else the
+import does nothing. The forkserver is the parent of all workers, adopts what dead workers leave behind, and when its
+node is gone, killed outright or not, ends everything below it and then itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import json
+import os
+import signal
+import warnings
+from typing import Any
+
+from batchproc.engine import process_tree, processes
+
+CONFIG_VARIABLE = "BATCHPROC_FORKSERVER"
+_NEEDED_BY_EVERY_WORKER = ("pebble", "batchproc.engine.one_worker", "batchproc.engine.child_setup")
+
+
+def _set_up_if_forkserver() -> None:
+    text = os.environ.get(CONFIG_VARIABLE)
+    if text is None:
+        return
+    config = json.loads(text)
+    if config["node_pid"] == os.getppid():
+        _set_up(config)
+
+
+def _set_up(config: dict[str, Any]) -> None:
+    del os.environ[CONFIG_VARIABLE]
+    for name, value in config["environment"].items():  # was changed only to get here
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    os.environ["OMP_THREAD_LIMIT"] = "1"  # here already: a library reads it when it is loaded
+    with contextlib.suppress(PermissionError):  # already the leader of a session
+        os.setsid()
+    # A signal to the node's whole group (a terminal, systemd, timeout) is for the node to obey: it gives its jobs time.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
+    warnings.filterwarnings("ignore", message="forkserver: waitpid returned unexpected pid")
+    atexit.register(_end_everything, os.getpid())
+    for module in (*_NEEDED_BY_EVERY_WORKER, *config["preload"]):
+        # What fails here fails again in the worker, where it is reported.
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+
+
+def _end_everything(pid: int) -> None:
+    if os.getpid() == pid:
+        process_tree.kill_descendants(pid)
+
+
+_set_up_if_forkserver()

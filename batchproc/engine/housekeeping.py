@@ -1,0 +1,143 @@
+"""What a node does beside dispatching: listens, looks for ready queues, promotes, rescues."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Event, Thread
+
+import psycopg
+from loguru import logger
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.errors import BatchprocError
+from batchproc.core.fairness import Queue
+from batchproc.core.job import Claim, JobState, KindSpec
+from batchproc.core.outcome import ErrorClass, Failed
+from batchproc.core.settle import settle
+from batchproc.engine.mailbox import Mailbox
+from batchproc.queue.listener import Listener
+from batchproc.queue.node_store import Ended, NodeStore, ReadyQueue
+
+_LONGEST_PAUSE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """How many claims of dead nodes were taken back, and how many of those jobs were given up on."""
+
+    jobs: int
+    discarded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hinted:
+    """A queue that a notification or a promotion named."""
+
+    queue: Queue
+
+
+News = ReadyQueue | Hinted | Rescued
+
+
+class Housekeeping:
+    """A thread with a connection of its own; it tells the dispatcher what it found through the mailbox.
+
+    Args:
+        lease: seconds; a dead node's claims are taken back only after one lease of unbroken own connection
+            and database uptime, so that an outage does not make everybody rescue everybody.
+    """
+
+    def __init__(
+        self,
+        store: NodeStore,
+        connect: Callable[[], Connection[TupleRow]],
+        news: Mailbox[News],
+        specs: Mapping[str, KindSpec],
+        *,
+        schema: str,
+        poll_interval: float,
+        lease: float,
+        max_node_losses: int,
+    ) -> None:
+        self._store = store
+        self._connect = connect
+        self._news = news
+        self._specs = specs
+        self._schema = schema
+        self._poll_interval = poll_interval
+        self._lease = lease
+        self._max_node_losses = max_node_losses
+        self._stop = Event()
+        self._thread = Thread(target=self._keep, name="housekeeping", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            try:
+                with self._connect() as connection:
+                    self._serve(connection)
+                pause = 0.0
+            except (psycopg.Error, BatchprocError) as error:
+                pause = min(_LONGEST_PAUSE, max(0.1, pause * 2))
+                logger.warning("housekeeping lost the database ({}), next try in {:g} s", type(error).__name__, pause)
+
+    def _serve(self, connection: Connection[TupleRow]) -> None:
+        connected = time.monotonic()
+        listener = Listener(connection, self._schema)
+        due = 0.0
+        while not self._stop.is_set():
+            now = time.monotonic()
+            if now >= due:
+                due = now + self._poll_interval
+                self._look(connection, connected)
+            # Short waits, so that a stop is noticed; notifications end a wait at once.
+            queues, refresh = listener.wait(min(0.25, max(0.0, due - time.monotonic())))
+            for queue in queues:
+                self._news.put(Hinted(queue))
+            if refresh:
+                due = 0.0
+
+    def _look(self, connection: Connection[TupleRow], connected: float) -> None:
+        for queue in self._store.promote(connection):
+            self._news.put(Hinted(queue))
+        if time.monotonic() - connected >= self._lease and self._store.uptime(connection) >= self._lease:
+            self._rescue(connection)
+        for ready in self._store.ready(connection):
+            self._news.put(ready)
+
+    def _rescue(self, connection: Connection[TupleRow]) -> None:
+        claims = self._store.expired_claims(connection)
+        if not claims:
+            return
+        endings = [self._lease_expired(claim) for claim in claims]
+        try:
+            settled = self._store.settle(connection, endings, rescue=True)
+        except psycopg.OperationalError:
+            raise
+        except psycopg.Error as error:
+            logger.error("a rescue of {} jobs failed ({}), one by one", len(endings), type(error).__name__)
+            settled = self._store.settle_one_by_one(connection, endings, rescue=True)
+        if settled.states:
+            discarded = sum(state is JobState.DISCARDED for state in settled.states.values())
+            logger.warning("took back {} jobs of nodes whose lease has ended", len(settled.states))
+            self._news.put(Rescued(len(settled.states), discarded))
+            for claim in claims:
+                self._news.put(Hinted(Queue(claim.lane, claim.tenant_id, claim.kind)))
+
+    def _lease_expired(self, claim: Claim) -> Ended:
+        spec = self._specs.get(claim.kind) or KindSpec(claim.kind)
+        outcome = Failed(ErrorClass.LEASE_EXPIRED, "lease_expired")
+        # Jitter needs no secrecy.
+        moved = settle(claim, outcome, spec, max_node_losses=self._max_node_losses, jitter=random.random())  # noqa: S311
+        return Ended(moved)

@@ -1,0 +1,67 @@
+"""What a node must know of its kinds and languages, learnt from a child that imported the handlers.
+
+The node itself never imports one: what a handler module does when it is imported stays in the workers.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+
+from pebble import ProcessExpired, ProcessPool
+
+from batchproc.core.errors import BatchprocError, EnvironmentFault
+from batchproc.core.job import KindSpec
+from batchproc.engine import forkserver
+from batchproc.handlers import registry
+from batchproc.settings import Settings
+
+# Importing handlers may be slow on a cold disk, but not without end.
+_IMPORT_TIMEOUT = 120.0
+PRELOAD = ("batchproc.engine.worker", *registry.BUILT_IN)
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The kinds a worker of these settings can run, and the languages it can recognise."""
+
+    specs: dict[str, KindSpec]
+    languages: tuple[str, ...]
+    engine_version: str
+
+
+def learn(settings: Settings, node_id: str) -> Kinds:
+    """Imports the handlers in a child process and returns what they declare. The caller holds the forkserver.
+
+    Raises:
+        UsageError: a handler module cannot be imported, or two declare the same kind.
+        EnvironmentFault: the child died or hung.
+    """
+    # The workers' own forkserver: what it preloads is then loaded once for all.
+    forkserver.ensure_running(node_id, PRELOAD)
+    context = multiprocessing.get_context("forkserver")
+    with ProcessPool(max_workers=1, context=context) as pool:
+        future = pool.schedule(_describe, args=[settings], timeout=_IMPORT_TIMEOUT)
+        try:
+            described: Kinds = future.result()
+        except BatchprocError:
+            raise
+        except (FutureTimeout, ProcessExpired) as error:
+            raise EnvironmentFault(
+                f"the handlers could not be imported: the process that tried it ended with {type(error).__name__}",
+                "import the modules of the setting `handlers` by hand: python -c 'import MODULE'",
+            ) from None
+    return described
+
+
+def _describe(settings: Settings) -> Kinds:
+    # In the child alone: the node has no use for the engine's native code.
+    from batchproc.ocr.tesseract import TesseractEngine
+
+    handlers = registry.for_settings(settings)
+    engine = TesseractEngine(settings.ocr.tessdata)
+    try:
+        return Kinds(handlers.specs(), tuple(sorted(engine.languages())), f"{engine.name} {engine.version}")
+    finally:
+        engine.close()

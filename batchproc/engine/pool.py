@@ -1,0 +1,229 @@
+"""The pool: slots that each run one job at a time in a worker process that can always be killed.
+
+It knows nothing of the database or of handlers. Limits are enforced by a thread of its own, the watcher, whatever its
+user is waiting for; the user only submits, and collects with ``poll`` what has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import shutil
+import threading
+import time
+from collections import deque
+from uuid import UUID
+
+from loguru import logger
+
+from batchproc.core.errors import EnvironmentFault
+from batchproc.engine import forkserver
+from batchproc.engine.pool_types import Ended, Entry, PoolOptions, Running, Work
+from batchproc.engine.slot import CHECK_SECONDS, Shared, Slot
+from batchproc.engine.worker_handle import WorkerHandle, WorkerPlan
+
+__all__ = ["Ended", "Entry", "PoolOptions", "Running", "Work", "WorkerPool"]
+
+_CLOSE_SECONDS = 5.0
+_NEAR_CHECK_SECONDS = 0.1
+
+
+class WorkerPool:
+    """One single-worker pebble pool per slot. ``submit`` and ``poll`` belong to one thread; the rest to any.
+
+    Raises ValueError when the entry cannot be imported by a worker, or the node id is too long.
+    """
+
+    def __init__(self, options: PoolOptions, entry: Entry) -> None:
+        if options.workers < 1:
+            raise ValueError("a pool needs at least one worker")
+        forkserver.marker(options.node_id, options.workers, 2**31)
+        self._options = options
+        self._endings: deque[Ended] = deque()
+        self._shared = Shared(
+            plan=WorkerPlan(options, _payload(entry)),
+            publish=self._publish,
+            wake=self._wake,
+            watch=self._watch,
+            unwatch=self._unwatch,
+            look_again=self._look_again,
+        )
+        self._slots = [Slot(number, self._shared) for number in range(options.workers)]
+        self._watched: dict[int, tuple[Slot, WorkerHandle]] = {}
+        self._watcher = threading.Thread(target=self._keep_watch, name="pool-watcher", daemon=True)
+        self._next_look = float("inf")
+        self._started = self._closed = self._made_workdir = False
+
+    def start(self) -> None:
+        """Starts all workers and returns when each is ready.
+
+        Raises:
+            EnvironmentFault: a worker could not be started; says why. The pool is closed then.
+        """
+        if not self._options.workdir.exists():
+            self._options.workdir.mkdir(mode=0o700, parents=True)
+            self._made_workdir = True
+        self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._nudge = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._epoll = select.epoll()
+        self._epoll.register(self._nudge, select.EPOLLIN)
+        self._started = True
+        forkserver.acquire()
+        try:
+            self._watcher.start()
+            for slot in self._slots:
+                slot.start()
+            with self._shared.changed:
+                self._shared.changed.wait_for(lambda: self.fault() or all(slot.settled for slot in self._slots))
+            fault = self.fault()
+            if fault is not None:
+                raise fault
+        except BaseException:
+            self.close()
+            raise
+
+    def free(self) -> int:
+        """How many slots have a worker that is ready and idle."""
+        return sum(slot.free for slot in self._slots)
+
+    def submit(self, work: Work) -> int:
+        """Gives a job to a free slot and returns the slot's number. Its limits count from now.
+
+        Raises RuntimeError when no slot is free.
+        """
+        for slot in self._slots:
+            if slot.free and slot.submit(work):
+                return slot.number
+        raise RuntimeError("no slot is free")
+
+    def wakeup_fileno(self) -> int:
+        """Readable when a job has ended, or a slot has become free or faulty. Only between ``start`` and ``close``."""
+        return self._wakeup
+
+    def poll(self) -> list[Ended]:
+        """What has ended since the last call, at once; also after ``close``."""
+        if not self._closed:
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._wakeup)
+        return [self._endings.popleft() for _ in range(len(self._endings))]
+
+    def seconds_to_next_check(self) -> float | None:
+        """None: limits are enforced without ``poll``, and ``wakeup_fileno`` tells of every ending."""
+        return None
+
+    def running(self) -> list[Running]:
+        """The jobs that were submitted and have not ended."""
+        return [running for slot in self._slots if (running := slot.running())]
+
+    def cancel(self, claim_id: UUID) -> bool:
+        """Kills the job of this claim, which ends as cancelled if it has not ended by then; False when unknown."""
+        return any(slot.cancel(claim_id) for slot in self._slots)
+
+    def interrupt(self, reason: str) -> None:
+        """Kills all running jobs, which end as interrupted."""
+        for slot in self._slots:
+            slot.interrupt(reason)
+
+    def drain(self) -> None:
+        """The node is shutting down: handlers see it, workers that die interrupt their job and are not replaced."""
+        self._shared.draining.set()
+        for slot in self._slots:
+            slot.ask_to_stop()
+
+    def fault(self) -> EnvironmentFault | None:
+        """Why a slot has no worker and gets none any more."""
+        return next((slot.fault for slot in self._slots if slot.fault), None)
+
+    def close(self) -> None:
+        """Kills what still runs (its jobs end as interrupted); leaves no process, thread, descriptor or folder."""
+        if self._closed or not self._started:
+            return
+        self._shared.closing.set()
+        for slot in self._slots:
+            slot.close()
+        # Pebble's threads look about every 0.1 s; only a forkserver that does not answer can make it longer.
+        self._join_slots(_CLOSE_SECONDS)
+        pid = forkserver.running_pid()
+        if pid is not None and not self._join_slots(0):
+            forkserver.kill(pid)
+        if not self._join_slots(self._options.kill_deadline + _CLOSE_SECONDS):
+            logger.error("some workers could not be ended")
+        self._look_again(0)
+        self._watcher.join()
+        forkserver.release()
+        self._closed = True
+        self._epoll.close()
+        os.close(self._nudge)
+        os.close(self._wakeup)
+        if self._made_workdir:
+            shutil.rmtree(self._options.workdir, ignore_errors=True)
+
+    def _join_slots(self, seconds: float) -> bool:
+        give_up = time.monotonic() + seconds
+        return all(slot.join(max(0.0, give_up - time.monotonic())) for slot in self._slots)
+
+    def _publish(self, ended: Ended) -> None:
+        self._endings.append(ended)
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._closed:
+            os.eventfd_write(self._wakeup, 1)
+
+    def _watch(self, slot: Slot, worker: WorkerHandle) -> None:
+        assert worker.process is not None
+        descriptor = worker.process.end_fd
+        self._watched[descriptor] = slot, worker
+        self._epoll.register(descriptor, select.EPOLLIN)
+
+    def _unwatch(self, worker: WorkerHandle) -> None:
+        for descriptor, (_, watched) in list(self._watched.items()):
+            if watched is worker:
+                self._watched.pop(descriptor, None)
+                with contextlib.suppress(OSError):
+                    self._epoll.unregister(descriptor)
+
+    def _look_again(self, when: float) -> None:
+        """Makes the watcher look at ``when``, if it would not anyhow before."""
+        if when < self._next_look:
+            os.eventfd_write(self._nudge, 1)
+
+    def _keep_watch(self) -> None:
+        weigh_at = time.monotonic()
+        while not self._shared.closing.is_set():
+            try:
+                self._next_look = float("inf")  # what comes from now on nudges
+                now = time.monotonic()
+                if now >= weigh_at:
+                    near = [slot.weigh() for slot in self._slots]
+                    weigh_at = time.monotonic() + (_NEAR_CHECK_SECONDS if any(near) else CHECK_SECONDS)
+                due = min(weigh_at, *(slot.check(now) for slot in self._slots))
+                self._next_look = due
+                self._wait_for_deaths(max(0.0, due - time.monotonic()))
+            except Exception as error:  # noqa: BLE001 - the limits must stay enforced
+                logger.opt(exception=error).error("the pool's watcher failed, and goes on")
+                self._shared.closing.wait(CHECK_SECONDS)
+
+    def _wait_for_deaths(self, timeout: float) -> None:
+        for descriptor, _ in self._epoll.poll(timeout):
+            if descriptor == self._nudge:
+                os.eventfd_read(self._nudge)
+                continue
+            with contextlib.suppress(OSError):
+                self._epoll.unregister(descriptor)
+            watched = self._watched.pop(descriptor, None)
+            if watched is not None:
+                slot, worker = watched
+                slot.worker_died(worker)
+
+
+def _payload(entry: Entry) -> bytes:
+    for function in (entry.function, entry.initializer):
+        if function.__module__ == "__main__":
+            raise ValueError(f"{function.__qualname__} must be in a module that workers can import")
+    try:
+        return pickle.dumps((entry.function, entry.initializer, entry.initargs))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(f"the entry cannot be sent to a worker: {error}") from error

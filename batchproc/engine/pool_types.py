@@ -1,0 +1,92 @@
+"""What the pool is given and what it hands back; plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from batchproc.core.outcome import Outcome
+from batchproc.engine.progress import Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """How the pool is built. Times in seconds.
+
+    Attributes:
+        workers: the number of slots, at least 1.
+        node_id: what marks this node's processes.
+        workdir: a folder of this node alone, made with mode 0700; each worker gets a folder in it, removed with it.
+        max_jobs_per_worker: a worker is replaced after so many jobs; 0 is never.
+        preload: modules that the forkserver imports once for all workers.
+        memory_limit_mb: a worker's tree above this many MiB of resident memory is killed; None is no limit.
+        nice: added to the niceness of the workers.
+        start_attempts: how often a worker that cannot be started is tried before its slot is given up.
+        start_timeout: how long a worker may take to be ready, initializer included.
+        kill_deadline: after so long a job whose processes do not die is reported all the same; its slot stays taken.
+    """
+
+    workers: int
+    node_id: str
+    workdir: Path
+    max_jobs_per_worker: int = 500
+    preload: tuple[str, ...] = ()
+    memory_limit_mb: int | None = None
+    nice: int = 0
+    start_attempts: int = 3
+    start_timeout: float = 60.0
+    kill_deadline: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a worker runs: importable functions of a module, never of ``__main__``, which workers do not import.
+
+    ``initializer`` is called once in each worker with ``initargs``, ``function`` for each job with its job_id and
+    its claim_id as text.
+    """
+
+    function: Callable[[int, str], Outcome]
+    initializer: Callable[..., None]
+    initargs: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One claimed job. Limits in seconds: from the submit, and from the last sign of life."""
+
+    job_id: int
+    claim_id: UUID
+    timeout: float
+    stall_timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How one submitted job ended.
+
+    ``seconds`` is from submit to end. ``killed`` means that the worker is dead, so that its database backend,
+    ``backend_pid`` if it noted one, may still be busy.
+    """
+
+    slot: int
+    work: Work
+    outcome: Outcome
+    worker_pid: int | None
+    backend_pid: int | None
+    seconds: float
+    killed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A submitted job that has not ended; ``started`` is when it was submitted, on ``time.monotonic``."""
+
+    slot: int
+    work: Work
+    worker_pid: int | None
+    started: float
+    progress: Progress

@@ -1,0 +1,166 @@
+"""The progress record of a worker: shared memory that it writes and the node reads, without locks between them.
+
+Two records take turns, each with a sequence number and a checksum. So a reader always finds a whole one, also when
+the worker was killed in the middle of a write, and on any processor. Only the worker writes them; a record counts for
+a job only when it bears that job's ``claim_id``, so a new job begins from nothing. The file is mapped, 4 kB, in the
+worker's own folder; times are CLOCK_MONOTONIC, which all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+import time
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import UUID
+
+_BODY = struct.Struct("=Q16sqqQQdq")
+_CHECKSUM = struct.Struct("=I")
+_LENGTH = _CHECKSUM.size + _BODY.size
+_OFFSETS = (0, 256)
+_STOP_OFFSET = 512
+_FILE_BYTES = mmap.PAGESIZE
+_NO_CLAIM = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the job of a claim is. ``done`` and ``total`` in the handler's own unit, often pages.
+
+    ``beats`` counts every sign of life, ``last_beat_monotonic`` is the time of the last one. ``backend_pid`` is the
+    database backend of the worker's connection.
+    """
+
+    claim_id: UUID | None = None
+    done: int = 0
+    total: int = 0
+    beats: int = 0
+    checkpoints: int = 0
+    last_beat_monotonic: float = 0.0
+    backend_pid: int | None = None
+
+
+class ProgressWriter:
+    """The worker's side. Safe to use from several threads of the worker."""
+
+    def __init__(self, path: Path) -> None:
+        self._memory = _map(path)
+        self._lock = threading.Lock()
+        self._sequence = 0
+        self._progress = Progress()
+
+    def begin(self, claim_id: UUID) -> None:
+        """A new job: everything back to nothing, but for the connection, which stays."""
+        with self._lock:
+            backend_pid = self._progress.backend_pid
+            self._write(Progress(claim_id, last_beat_monotonic=time.monotonic(), backend_pid=backend_pid))
+
+    def beat(self) -> None:
+        """A sign of life, which puts off the stall limit."""
+        with self._lock:
+            self._write(self._beaten())
+
+    def set(self, done: int, total: int) -> None:
+        """So much of so much is done; a sign of life too."""
+        with self._lock:
+            self._write(replace(self._beaten(), done=done, total=total))
+
+    def checkpoint(self) -> None:
+        """A part is done for good; a sign of life too."""
+        with self._lock:
+            self._write(replace(self._beaten(), checkpoints=self._progress.checkpoints + 1))
+
+    def note_backend(self, pid: int) -> None:
+        """The database backend that the node has to end when it kills this worker."""
+        with self._lock:
+            self._write(replace(self._progress, backend_pid=pid))
+
+    def stopping(self) -> bool:
+        """Whether the node is shutting down: a good moment to return after the current page."""
+        return self._memory[_STOP_OFFSET] != 0
+
+    def close(self) -> None:
+        self._memory.close()
+
+    def _beaten(self) -> Progress:
+        return replace(self._progress, beats=self._progress.beats + 1, last_beat_monotonic=time.monotonic())
+
+    def _write(self, progress: Progress) -> None:
+        self._progress = progress
+        self._sequence += 1
+        offset = _OFFSETS[self._sequence % 2]
+        self._memory[offset : offset + _LENGTH] = _pack(self._sequence, progress)
+
+
+class ProgressReader:
+    """The node's side, which makes the file."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("xb") as file:
+            # Real blocks, not a hole: writing into a mapped hole of a full disk would kill the worker.
+            file.write(bytes(_FILE_BYTES))
+        self._memory = _map(path)
+
+    def read(self) -> Progress:
+        """The newest whole record; an empty one when nothing was written yet."""
+        # Both can be torn at once only when the worker wrote twice while they were read here.
+        for _ in range(100):
+            records = [self._record(offset) for offset in _OFFSETS]
+            whole = [record for record in records if record is not None]
+            if whole:
+                return max(whole, key=lambda record: record[0])[1]
+        return Progress()
+
+    def read_for(self, claim_id: UUID) -> Progress:
+        """The progress of this claim: nothing yet when the record is another's. The connection is any claim's."""
+        found = self.read()
+        return found if found.claim_id == claim_id else Progress(claim_id, backend_pid=found.backend_pid)
+
+    def ask_to_stop(self) -> None:
+        """Makes ``stopping`` true for the handler."""
+        self._memory[_STOP_OFFSET] = 1
+
+    def close(self) -> None:
+        self._memory.close()
+
+    def _record(self, offset: int) -> tuple[int, Progress] | None:
+        raw = self._memory[offset : offset + _LENGTH]
+        body = raw[_CHECKSUM.size :]
+        if not any(raw):
+            return 0, Progress()
+        if _CHECKSUM.unpack_from(raw)[0] != zlib.crc32(body):
+            return None
+        sequence, claim, done, total, beats, checkpoints, last_beat, backend_pid = _BODY.unpack(body)
+        claim_id = None if claim == _NO_CLAIM else UUID(bytes=claim)
+        return sequence, Progress(claim_id, done, total, beats, checkpoints, last_beat, backend_pid or None)
+
+
+def _map(path: Path) -> mmap.mmap:
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return mmap.mmap(handle, _FILE_BYTES)
+    finally:
+        os.close(handle)
+
+
+def _pack(sequence: int, progress: Progress) -> bytes:
+    body = _BODY.pack(
+        sequence,
+        progress.claim_id.bytes if progress.claim_id else _NO_CLAIM,
+        _fit(progress.done),
+        _fit(progress.total),
+        progress.beats,
+        progress.checkpoints,
+        progress.last_beat_monotonic,
+        progress.backend_pid or 0,
+    )
+    return _CHECKSUM.pack(zlib.crc32(body)) + body
+
+
+def _fit(number: int) -> int:
+    """A handler's nonsense must not fail its job."""
+    return max(-(2**63), min(2**63 - 1, int(number)))

@@ -1,0 +1,144 @@
+"""From what the pool says ended to what is written, and what of it was counted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from loguru import logger
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.fairness import Queue
+from batchproc.core.job import Claim, JobState, KindSpec
+from batchproc.core.outcome import Failed, Interrupted, Outcome
+from batchproc.core.settle import settle
+from batchproc.core.transition import Transition
+from batchproc.engine.counts import Counts
+from batchproc.engine.pool import Ended as WorkEnded
+from batchproc.engine.pool import Work
+from batchproc.queue.node_store import Ended, NodeStore, Settled
+
+
+class Written(NamedTuple):
+    """``waiting``: queues that have jobs because of a settle; ``freed``: queues with one job less running."""
+
+    waiting: list[Queue]
+    freed: list[Queue]
+
+
+class Settling:
+    """Holds the node's claims from the claim to the settle; nothing is forgotten before it is written.
+
+    Args:
+        observe: told every outcome before it is written, for the log and for ``--once``.
+    """
+
+    def __init__(
+        self,
+        store: NodeStore,
+        specs: Mapping[str, KindSpec],
+        max_node_losses: int,
+        observe: Callable[[Claim, Outcome, float], None],
+    ) -> None:
+        self._store = store
+        self._specs = specs
+        self._max_node_losses = max_node_losses
+        self._observe = observe
+        self._claims: dict[UUID, Claim] = {}
+        self._ended: list[WorkEnded] = []
+        self.counts = Counts()
+
+    def hold(self, claims: Sequence[Claim]) -> None:
+        """Claims that were just made."""
+        self.counts.claimed += len(claims)
+        self._claims.update((claim.claim_id, claim) for claim in claims)
+
+    def held(self) -> Mapping[UUID, Claim]:
+        return self._claims
+
+    def ended(self, ended: Sequence[WorkEnded]) -> None:
+        for end in ended:
+            claim = self._claims[end.work.claim_id]
+            logger.bind(job_id=claim.job_id, kind=claim.kind, attempt=claim.attempt).info(
+                "{} after {:.2f} s", _named(end.outcome), end.seconds
+            )
+            self._observe(claim, end.outcome, end.seconds)
+        self._ended.extend(ended)
+
+    def give_back(self, claims: Sequence[Claim], reason: str) -> None:
+        """Claims that no worker runs: they go back as interrupted."""
+        self._claims.update((claim.claim_id, claim) for claim in claims)
+        for claim in claims:
+            work = Work(claim.job_id, claim.claim_id, 0.0)
+            self._ended.append(WorkEnded(-1, work, Interrupted(reason), None, None, 0.0, killed=False))
+
+    @property
+    def pending(self) -> int:
+        """Endings that are not written yet."""
+        return len(self._ended)
+
+    def endings(self, connection: Connection[TupleRow]) -> list[Ended]:
+        """What is to be written, in job_id order."""
+        failed = [self._claims[end.work.claim_id] for end in self._ended if isinstance(end.outcome, Failed)]
+        if failed:
+            # A handler's checkpoint may have set the job's counters back meanwhile.
+            self._claims.update(self._store.refreshed(connection, failed))
+        ordered = sorted(self._ended, key=lambda end: end.work.job_id)
+        return [Ended(self._decide(end), end.worker_pid, end.seconds) for end in ordered]
+
+    def written(self, endings: Sequence[Ended], settled: Settled) -> Written:
+        """Counts what was written and forgets it.
+
+        An ending without a row lost its claim: somebody else settled that job, and nothing is owed.
+        """
+        waiting = list(settled.followed)
+        freed: list[Queue] = []
+        done = {ending.transition.claim_id for ending in endings}
+        for ending in endings:
+            claim = self._claims.pop(ending.transition.claim_id)
+            stored = settled.states.get(claim.job_id)
+            if stored is None:
+                continue
+            self.counts.add(ending.transition, stored)
+            queue = Queue(claim.lane, claim.tenant_id, claim.kind)
+            (waiting if stored is JobState.AVAILABLE else freed).append(queue)
+        self._ended = [end for end in self._ended if end.work.claim_id not in done]
+        return Written(waiting, freed)
+
+    def write_apart(self, connection: Connection[TupleRow]) -> Written:
+        """Writes each ending for itself, so that one that cannot be written stops no other.
+
+        Raises:
+            psycopg.OperationalError: the connection is gone.
+        """
+        endings = self.endings(connection)
+        return self.written(endings, self._store.settle_one_by_one(connection, endings))
+
+    def forget_written(self, connection: Connection[TupleRow]) -> None:
+        """Counts and forgets endings that a commit of unknown fate did write."""
+        written = self._store.attempted(connection, [end.work.claim_id for end in self._ended])
+        for end in self._ended:
+            if end.work.claim_id in written:
+                moved = self._decide(end)
+                self.counts.add(moved, moved.state)
+                del self._claims[end.work.claim_id]
+        self._ended = [end for end in self._ended if end.work.claim_id not in written]
+
+    def _decide(self, end: WorkEnded) -> Transition:
+        return self._decide_for(self._claims[end.work.claim_id], end.outcome)
+
+    def _decide_for(self, claim: Claim, outcome: Outcome) -> Transition:
+        return settle(
+            claim,
+            outcome,
+            self._specs[claim.kind],
+            max_node_losses=self._max_node_losses,
+            jitter=random.random(),  # noqa: S311 - spreads retries, guards nothing
+        )
+
+
+def _named(outcome: Outcome) -> str:
+    return f"failed: {outcome.code}" if isinstance(outcome, Failed) else type(outcome).__name__.lower()

@@ -1,0 +1,107 @@
+"""What becomes of a job in a slot: whether a limit has passed, and how it ended when its worker is gone."""
+
+from __future__ import annotations
+
+from concurrent import futures
+from dataclasses import dataclass
+
+from batchproc.core.outcome import ErrorClass, Failed, Interrupted, Outcome
+from batchproc.engine import child_setup
+from batchproc.engine.pool_types import Work
+from batchproc.engine.progress import Progress
+from batchproc.engine.worker_handle import WorkerHandle
+
+TAKE_SECONDS = 10.0
+"""A worker that has not begun its job after this is replaced, and the job is given to the next."""
+
+MAX_PROCESSES = 1000
+"""A tree with more processes than this is a runaway and killed as a crash."""
+
+_CRASH_REPORT_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a worker has to go. Without an outcome the way it ended decides what becomes of its job."""
+
+    reason: str
+    outcome: Outcome | None = None
+
+
+START = Verdict("is started")
+DIED = Verdict("died")
+NOT_TAKEN = Verdict("did not take its job")
+WORN = Verdict("has done its number of jobs")
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    work: Work
+    submitted: float
+    scheduled: float = 0.0
+    future: futures.Future[bytes] | None = None
+    tries: int = 0
+
+    @property
+    def deadline(self) -> float:
+        return self.scheduled + self.work.timeout
+
+
+def limit_passed(job: Job, worker: WorkerHandle, now: float) -> tuple[Verdict | None, float]:
+    """The verdict on a job whose time is up, and when to look again."""
+    work, deadline = job.work, job.deadline
+    if not worker.begun(work):
+        take_by = min(deadline, job.scheduled + TAKE_SECONDS)
+        return (NOT_TAKEN if now >= take_by else None), take_by
+    if now >= deadline:
+        text = f"ran longer than its limit of {work.timeout:g} s"
+        return Verdict(f"has a job that {text}", Failed(ErrorClass.TIMEOUT, "timeout", detail=text)), deadline
+    if work.stall_timeout is None:
+        return None, deadline
+    stalled_at = max(job.scheduled, progress_of(worker, job).last_beat_monotonic) + work.stall_timeout
+    if now >= stalled_at:
+        text = f"showed no progress for {work.stall_timeout:g} s"
+        return Verdict(f"has a job that {text}", Failed(ErrorClass.STALLED, "stalled", detail=text)), stalled_at
+    return None, min(deadline, stalled_at)
+
+
+def too_heavy(worker: WorkerHandle, limit_mb: int | None) -> tuple[Verdict | None, bool]:
+    """The verdict on a tree that has too much memory or too many processes, and whether it is near that."""
+    limit = limit_mb * 1024 * 1024 if limit_mb is not None else 2**63
+    processes, resident = worker.weigh(limit)
+    if resident > limit:
+        text = f"{resident >> 20} MiB resident, limit {limit_mb} MiB"
+        return Verdict(f"has {text}", Failed(ErrorClass.OUT_OF_MEMORY, "out_of_memory", detail=text)), True
+    if processes > MAX_PROCESSES:
+        text = f"more than {MAX_PROCESSES} processes"
+        return Verdict(f"has {text}", Failed(ErrorClass.CRASHED, "poison", text)), True
+    return None, 2 * resident > limit or 2 * processes > MAX_PROCESSES
+
+
+def judge(job: Job, verdict: Verdict, worker: WorkerHandle, draining: bool) -> Outcome | None:
+    """What became of a job whose worker is dead now; None when it never began."""
+    future = job.future
+    if future is not None and verdict.outcome is None:
+        futures.wait([future], _CRASH_REPORT_SECONDS)  # for pebble's report, or a result still in the pipe
+    if future is not None and future.done() and future.exception() is None:
+        return child_setup.decode(future.result())  # it had ended before it was killed
+    if verdict.outcome is not None:
+        return verdict.outcome
+    if future is None or not worker.begun(job.work):
+        return None
+    if future.done() and isinstance(future.exception(), TimeoutError):
+        return Interrupted("clock")  # pebble's limit is later than ours on a clock that nobody sets
+    if draining:
+        return Interrupted("shutdown")
+    if worker.went_with_forkserver():
+        return Interrupted("forkserver")
+    how = worker.how_it_ended()
+    if worker.was_killed_for_memory():
+        return Failed(ErrorClass.OUT_OF_MEMORY, "out_of_memory", how)
+    return Failed(ErrorClass.CRASHED, "poison", how)
+
+
+def progress_of(worker: WorkerHandle | None, job: Job) -> Progress:
+    if worker is None or worker.progress is None:
+        return Progress(job.work.claim_id)
+    return worker.progress.read_for(job.work.claim_id)

@@ -1,0 +1,203 @@
+"""One worker as the node holds it: its process, pebble pool, folder and progress record, from start to removal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from concurrent import futures
+from dataclasses import dataclass
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any
+
+from loguru import logger
+from pebble import ProcessPool
+
+from batchproc.engine import child_setup, forkserver, process_tree, processes
+from batchproc.engine.one_worker import UNKNOWN_EXIT, OneWorkerContext, WorkerProcess
+from batchproc.engine.pool_types import PoolOptions, Work
+from batchproc.engine.process_tree import Origin
+from batchproc.engine.processes import ProcessId
+from batchproc.engine.progress import ProgressReader
+
+BACKSTOP_SECONDS = 10.0
+"""How much later than the node's own limit pebble's, which goes by the wall clock, is set."""
+
+_REPORT_SECONDS = 0.5
+
+
+class StartFailure(Exception):
+    """The worker did not become ready; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """What all workers of a pool have in common. ``payload`` as in ``child_setup.WorkerSetup``."""
+
+    options: PoolOptions
+    payload: bytes
+
+
+class WorkerHandle:
+    """A worker of one slot. Everything but ``start`` and ``discard`` may be called from any thread."""
+
+    def __init__(self, plan: WorkerPlan, slot: int, generation: int) -> None:
+        self._plan = plan
+        self._marker = forkserver.marker(plan.options.node_id, slot, generation)
+        self._name = f"slot-{slot}-{generation}-"
+        self._folder: Path | None = None
+        self._context = OneWorkerContext()
+        self._pool: ProcessPool | None = None
+        self._forkserver_pid: int | None = None
+        self._identity: ProcessId | None = None
+        self._seen: frozenset[ProcessId] = frozenset()
+        self._oom_kills = 0
+        self.progress: ProgressReader | None = None
+        self.pid: int | None = None
+        self.jobs = 0
+
+    @property
+    def process(self) -> WorkerProcess | None:
+        """None as long as nothing was started."""
+        return self._context.process if self.pid is not None else None
+
+    def start(self, abort: threading.Event) -> None:
+        """Returns when the worker has run its initializer and answered.
+
+        Raises:
+            StartFailure: it did not, or ``abort`` was set. The caller kills and discards it.
+        """
+        try:
+            self._await(self._launch(self._make_folder()), abort)
+        except StartFailure:
+            raise
+        except Exception as error:
+            raise StartFailure(f"{type(error).__name__}: {error}") from error
+
+    def schedule(self, work: Work) -> futures.Future[bytes]:
+        """Sends a job to the worker. Raises RuntimeError when the worker has died."""
+        assert self._pool is not None
+        timeout = work.timeout + BACKSTOP_SECONDS
+        return self._pool.schedule(child_setup.run_job, (work.job_id, str(work.claim_id)), timeout=timeout)
+
+    def has_ended(self) -> bool:
+        """Whether the process is dead, so that there is no worker."""
+        process = self.process
+        return process is None or bool(connection.wait([process.end_fd], 0))
+
+    def weigh(self, limit_bytes: int) -> tuple[int, int]:
+        """The number of processes and the resident bytes of the tree; remembers its members, for ``kill``."""
+        if self._identity is None:
+            return 0, 0
+        members = processes.tree(self._identity)
+        self._seen = frozenset(member.process for member in members)
+        self._oom_kills = processes.out_of_memory_kills()
+        return len(members), processes.resident_bytes(members, limit_bytes)
+
+    def begun(self, work: Work) -> bool:
+        """Whether this worker has begun with the job."""
+        return self.progress is not None and self.progress.read().claim_id == work.claim_id
+
+    def kill(self, limit: float) -> bool:
+        """Kills the worker and all that came from it; False when something is still alive after ``limit`` seconds."""
+        if self.pid is None:
+            return True
+        root = self._identity or ProcessId(self.pid, 0)
+        left = process_tree.kill_tree(Origin(root, self._marker, self._forkserver_pid), self._seen, limit)
+        if left:
+            logger.warning("processes {} of worker {} do not die", sorted(process.pid for process in left), self.pid)
+        return not left
+
+    def how_it_ended(self) -> str:
+        """``killed by signal 11 (SIGSEGV)``, ``exit code 3``; waits a moment for the forkserver's report."""
+        code = self._exit_code()
+        if code is None or code == UNKNOWN_EXIT:
+            return "ended, nobody knows how"
+        if code >= 0:
+            return f"exit code {code}"
+        with contextlib.suppress(ValueError):
+            return f"killed by signal {-code} ({signal.Signals(-code).name})"
+        return f"killed by signal {-code}"
+
+    def went_with_forkserver(self) -> bool:
+        """Whether it died because the forkserver did."""
+        died = self._exit_code() in (None, UNKNOWN_EXIT, -signal.SIGKILL)
+        return died and forkserver.running_pid() != self._forkserver_pid
+
+    def was_killed_for_memory(self) -> bool:
+        """Whether the kernel killed something for want of memory just when this was killed by nobody we know."""
+        return self._exit_code() == -signal.SIGKILL and processes.out_of_memory_kills() > self._oom_kills
+
+    def discard(self) -> None:
+        """Releases threads, descriptors and the folder. The worker must have been killed."""
+        if self._pool is not None:
+            self._pool.stop()  # type: ignore[no-untyped-call] # pebble's
+            self._context.close_writers()
+            self._pool.join()
+        process = self.process
+        if process is not None:
+            with contextlib.suppress(ValueError):  # unkillable: its descriptors go with the object
+                process.close()
+        if self.progress is not None:
+            self.progress.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _make_folder(self) -> Path:
+        self._folder = Path(tempfile.mkdtemp(prefix=self._name, dir=self._plan.options.workdir))
+        (self._folder / child_setup.TEMP_FOLDER).mkdir(mode=0o700)
+        self.progress = ProgressReader(self._folder / child_setup.PROGRESS_FILE)
+        return self._folder
+
+    def _launch(self, folder: Path) -> futures.Future[Any]:
+        options = self._plan.options
+        self._forkserver_pid = forkserver.ensure_running(options.node_id, options.preload)
+        setup = child_setup.WorkerSetup(
+            marker=self._marker,
+            folder=os.fspath(folder),
+            forkserver_pid=self._forkserver_pid,
+            nice=options.nice,
+            payload=self._plan.payload,
+        )
+        self._pool = ProcessPool(
+            max_workers=1, initializer=child_setup.set_up_worker, initargs=(setup,), context=self._context
+        )
+        try:
+            return self._pool.schedule(child_setup.warm_up)
+        except Exception as error:
+            if isinstance(error.__cause__, TimeoutError):
+                forkserver.kill(self._forkserver_pid)
+                raise StartFailure(str(error.__cause__)) from error
+            raise
+        finally:
+            process = self._context.process
+            if process is not None and process.pid is not None:
+                self.pid = process.pid
+                self._identity = processes.identify(process.pid)
+
+    def _await(self, warm_up: futures.Future[Any], abort: threading.Event) -> None:
+        patience = self._plan.options.start_timeout
+        while not warm_up.done():
+            futures.wait([warm_up], 0.1)
+            patience -= 0.1
+            if abort.is_set():
+                raise StartFailure("the pool is closed")
+            if patience <= 0:
+                raise StartFailure(f"not ready after {self._plan.options.start_timeout:g} s")
+        if warm_up.exception() is not None:
+            raise StartFailure(f"it ended before it was ready ({self.how_it_ended()})")
+        failure = warm_up.result().failure
+        if failure is not None:
+            raise StartFailure(failure)
+        self._oom_kills = processes.out_of_memory_kills()
+
+    def _exit_code(self) -> int | None:
+        process = self.process
+        if process is None:
+            return None
+        process.join(_REPORT_SECONDS)
+        return process.exitcode

@@ -1,0 +1,133 @@
+"""The kind ``ocr``: reads a document page by page into a new revision; ``classify`` follows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import psycopg
+from pydantic import BaseModel, Field
+
+from batchproc.documents.languages import split_languages
+from batchproc.documents.originals import OriginalError, StorageGone, is_storage_fault
+from batchproc.documents.store import Document
+from batchproc.handlers.context import Context
+from batchproc.handlers.errors import Failure, StorageUnavailable
+from batchproc.handlers.ocr_reading import PageCounts, Reading, UnreadableDocument
+from batchproc.handlers.registry import handler
+from batchproc.ocr.errors import FAILURE_CODES, OcrFailure
+from batchproc.ocr.page_text import PageOptions
+from batchproc.setting_types import Language
+
+FAILED_PAGES_SHOWN = 100
+_ORIGINAL_CODES = frozenset({"source_missing", "source_changed", "not_a_file", "outside_roots"})
+
+
+class OcrArgs(BaseModel, extra="forbid"):
+    """What an ``ocr`` job may ask for; what it leaves out comes from the document, the tenant, the settings."""
+
+    document_id: int
+    mode: Literal["skip", "redo"] | None = None
+    languages: Annotated[list[Language], Field(min_length=1)] | None = None
+    trigger: Annotated[str, Field(max_length=100)] | None = None
+
+
+class FailedPage(BaseModel):
+    """A page (from 1) that could not be read, and why."""
+
+    page: int
+    code: str
+
+
+class OcrResult(BaseModel):
+    """What came of the pages. ``failed_pages`` names the first hundred; ``seconds`` is the time spent on pages."""
+
+    revision_id: int
+    pages: int
+    text_pages: int
+    ocr_pages: int
+    blank_pages: int
+    failed_page_count: int
+    failed_pages: list[FailedPage]
+    words: int
+    seconds: float
+    partial: bool
+
+
+# Budgets: a checkpoint per page sets timeouts and crashes back to one, and a page is skipped after two of them. So
+# that any number of bad pages can be passed, three have to fit.
+@handler(
+    "ocr",
+    timeout=2 * 3600,
+    stall_timeout=120,
+    max_timeouts=4,
+    max_crashes=4,
+    failure_codes=FAILURE_CODES
+    | _ORIGINAL_CODES
+    | {"permission_denied", "page_failed", "unknown_document", "no_space"},
+)
+def ocr(ctx: Context, args: OcrArgs) -> OcrResult:
+    """Reads the document's original and makes what it finds the current revision.
+
+    The original is opened once, read-only, checked against the SHA-256 of its import and read through the same
+    descriptor. A page that cannot be read is a failed page; if none can be read, the document fails.
+    """
+    try:
+        document = ctx.documents.load(ctx.connection, args.document_id)
+    except LookupError as error:
+        raise Failure("unknown_document", detail=str(error)) from None
+    reading = Reading(ctx, document, _options(ctx, document, args))
+    try:
+        done = reading.run()
+    except (OcrFailure, OriginalError, UnreadableDocument) as error:
+        _record_failure(ctx, reading, error.code)
+        raise Failure(error.code, detail=error.detail) from error
+    except StorageGone as error:
+        raise StorageUnavailable(str(error)) from error
+    except OSError as error:
+        if is_storage_fault(error):
+            raise StorageUnavailable(f"document {document.document_id}: {error.strerror}") from error
+        raise
+    except psycopg.errors.DiskFull as error:
+        raise Failure("no_space", detail="the database's disk is full", retry=True) from error
+    follow_up = {} if args.trigger is None else {"trigger": args.trigger}
+    ctx.follow_up("classify", follow_up, document_id=document.document_id)
+    return _result(done)
+
+
+def _options(ctx: Context, document: Document, args: OcrArgs) -> PageOptions:
+    """Of each option the most special word there is: the job's, the document's, the tenant's, the settings'."""
+    settings = ctx.settings.ocr
+    hinted = split_languages(document.language) if document.language else ()
+    languages = args.languages or hinted or ctx.tenant_settings.get("languages") or settings.languages
+    return PageOptions(
+        languages=tuple(languages),
+        mode=args.mode or ctx.tenant_settings.get("mode") or settings.mode,
+        dpi=settings.dpi,
+        orientation=settings.orientation,
+    )
+
+
+def _record_failure(ctx: Context, reading: Reading, code: str) -> None:
+    document_id = reading.document.document_id
+    if code in ("source_changed", "source_missing"):
+        ctx.log.error("the original of document {} of tenant {}: {}", document_id, ctx.tenant, code)
+    with ctx.transaction() as connection:
+        reading.give_up(connection)
+        # Text that was read before stays good, unless the original is not what was read.
+        ctx.documents.set_failure(connection, document_id, code, keep_status=code not in _ORIGINAL_CODES)
+
+
+def _result(done: PageCounts) -> OcrResult:
+    failed = [FailedPage(page=page, code=code) for page, code in done.failed]
+    return OcrResult(
+        revision_id=done.revision_id,
+        pages=done.pages,
+        text_pages=done.text,
+        ocr_pages=done.ocr,
+        blank_pages=done.blank,
+        failed_page_count=len(failed),
+        failed_pages=failed[:FAILED_PAGES_SHOWN],
+        words=done.words,
+        seconds=round(done.seconds, 3),
+        partial=bool(failed),
+    )

@@ -1,0 +1,212 @@
+"""Kinds and the functions that handle them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from batchproc.core.errors import UsageError
+from batchproc.core.job import KindSpec, Lane
+from batchproc.settings import Settings
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+BUILT_IN = ("batchproc.handlers.ocr", "batchproc.handlers.classify", "batchproc.handlers.workflow")
+_ATTRIBUTE = "__batchproc_kind__"
+
+
+class NoArgs(BaseModel, extra="forbid"):
+    """The args of a handler that takes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A kind with its function. ``args_model`` validates the args at enqueue and again at run."""
+
+    spec: KindSpec
+    function: Callable[..., Any]
+    args_model: type[BaseModel]
+    declared: Mapping[str, Any]
+
+    @property
+    def takes_args(self) -> bool:
+        return self.args_model is not NoArgs
+
+
+def handler(
+    name: str,
+    *,
+    timeout: float = 600.0,
+    stall_timeout: float | None = None,
+    max_attempts: int | None = None,
+    max_timeouts: int | None = None,
+    max_crashes: int | None = None,
+    base: float | None = None,
+    cap: float | None = None,
+    bundle: int = 1,
+    limit: int | None = None,
+    unique_while_running: bool = False,
+    lane: Lane | None = None,
+    failure_codes: Iterable[str] = (),
+    fails_document: bool = False,
+) -> Callable[[Function], Function]:
+    """Declares the function below it as the handler of kind ``name``.
+
+    The function takes a ``Context`` and, if it wants args, one pydantic model; it returns a pydantic
+    model (only what that declares is stored) or None. It may run again after a crash, so it has to be
+    idempotent. Times in seconds. Budgets and backoff that are None are those of ``retry:`` in the settings, and
+    every option can be overridden under ``kinds:`` there. With ``fails_document`` a discarded job marks its
+    document, unless that was completed before, as failed.
+    """
+    budgets = {
+        "max_attempts": max_attempts,
+        "max_timeouts": max_timeouts,
+        "max_crashes": max_crashes,
+        "base": base,
+        "cap": cap,
+    }
+    declared = {option: value for option, value in budgets.items() if value is not None}
+    spec = KindSpec(
+        name=name,
+        timeout=timeout,
+        stall_timeout=stall_timeout,
+        bundle=bundle,
+        limit=limit,
+        unique_while_running=unique_while_running,
+        lane=lane,
+        failure_codes=frozenset(failure_codes),
+        fails_document=fails_document,
+    )
+
+    def declare(function: Function) -> Function:
+        setattr(function, _ATTRIBUTE, (spec, declared))
+        return function
+
+    return declare
+
+
+class Registry(Mapping[str, Handler]):
+    """The kinds that this process can run, by name."""
+
+    def __init__(self, handlers: Iterable[Handler]) -> None:
+        self._handlers: dict[str, Handler] = {}
+        for entry in handlers:
+            known = self._handlers.get(entry.spec.name)
+            if known is not None and known.function is not entry.function:
+                raise UsageError(
+                    f"kind {entry.spec.name} has two handlers, {_place(known.function)} and {_place(entry.function)}",
+                    "rename one of them, or take one module out of the setting `handlers`",
+                )
+            self._handlers[entry.spec.name] = entry
+
+    def __getitem__(self, name: str) -> Handler:
+        return self._handlers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._handlers)
+
+    def __len__(self) -> int:
+        return len(self._handlers)
+
+    def specs(self) -> dict[str, KindSpec]:
+        """What the node must know of the kinds, as plain data."""
+        return {name: entry.spec for name, entry in self._handlers.items()}
+
+
+def load(
+    modules: Iterable[str] = (),
+    *,
+    retry: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Registry:
+    """Imports the built-in handlers, those of the entry-point group ``batchproc.handlers`` and ``modules``.
+
+    Args:
+        modules: module names from the setting ``handlers``.
+        retry: budgets and backoff of kinds that do not declare their own, as fields of ``KindSpec``.
+        overrides: per kind the fields of its ``KindSpec`` that the settings replace.
+
+    Raises:
+        UsageError: a module cannot be imported, a kind is declared twice, or an override names an unknown kind.
+    """
+    found: list[Handler] = []
+    for name in (*BUILT_IN, *modules):
+        found.extend(_in_module(_import(name)))
+    for point in entry_points(group="batchproc.handlers"):
+        loaded = _load_entry_point(point)
+        found.extend(_in_module(loaded) if isinstance(loaded, ModuleType) else [_from_function(loaded)])
+    registry = Registry(found)
+    overrides = overrides or {}
+    unknown = sorted(set(overrides) - set(registry))
+    if unknown:
+        raise UsageError(
+            f"the setting kinds names {', '.join(unknown)}, which no handler declares",
+            f"known kinds are {', '.join(sorted(registry))}; add the module that declares it to `handlers`",
+        )
+    return Registry(
+        replace(entry, spec=replace(entry.spec, **{**(retry or {}), **entry.declared, **overrides.get(name, {})}))
+        for name, entry in registry.items()
+    )
+
+
+def for_settings(settings: Settings) -> Registry:
+    """The registry of these settings; raises as ``load`` does."""
+    retry = settings.retry.model_dump(exclude={"max_node_losses"})
+    overrides = {kind: override.changes() for kind, override in settings.kinds.items()}
+    return load(settings.handlers, retry=retry, overrides=overrides)
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # a handler module may fail in any way while it is imported
+        raise UsageError(
+            f"the handler module {name} cannot be imported: {type(error).__name__}: {error}",
+            "check the setting `handlers` and PYTHONPATH",
+        ) from error
+
+
+def _load_entry_point(point: Any) -> Any:
+    try:
+        return point.load()
+    except Exception as error:  # as above
+        raise UsageError(
+            f"the handler entry point {point.name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}",
+            "mend or uninstall the package that brings it",
+        ) from error
+
+
+def _in_module(module: ModuleType) -> list[Handler]:
+    functions = [value for value in vars(module).values() if hasattr(value, _ATTRIBUTE) and callable(value)]
+    return [_from_function(function) for function in functions]
+
+
+def _from_function(function: Any) -> Handler:
+    found = getattr(function, _ATTRIBUTE, None)
+    if found is None:
+        raise UsageError(f"{_place(function)} is not a handler", "put @handler(...) above it")
+    spec, declared = found
+    return Handler(spec, function, _args_model(function), declared)
+
+
+def _args_model(function: Callable[..., Any]) -> type[BaseModel]:
+    parameters = list(inspect.signature(function).parameters.values())
+    if len(parameters) < 2:
+        return NoArgs
+    annotation = typing.get_type_hints(function).get(parameters[1].name)
+    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        raise UsageError(
+            f"the args of {_place(function)} have no pydantic model", "annotate its second parameter with one"
+        )
+    return annotation
+
+
+def _place(function: Any) -> str:
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}"

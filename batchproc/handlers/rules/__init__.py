@@ -1,0 +1,1 @@
+"""Rules for titles, tags and workflows: what they are, and what they find. Only ``files`` does IO."""

@@ -1,0 +1,149 @@
+"""The log of the parent and of its workers: loguru on stderr and, if wished, in a file; never on stdout.
+
+Two rules hold for every line. Passwords in database URLs and in ``password=...`` are masked, in messages, extras and
+tracebacks alike. And nothing that comes from outside, a file name above all, can forge a line: what is not printable
+is escaped, and the lines of a traceback, which are lines of their own, are marked as such.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from loguru import logger
+
+from batchproc.core.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    from loguru import Record
+
+CONTEXT_KEYS = ("job_id", "tenant", "kind", "attempt")
+"""The extras that come first in a line, in this order, when they are bound."""
+
+_MASK = "***"
+# Nothing here may begin with an unbounded repetition: a log line can be as long as a page.
+_URL_PASSWORD = re.compile(r"(://[^\s/:@]{0,255}):\S{0,1000}@")
+_NAMED_PASSWORD = re.compile(
+    r"""(?ix) ( (?:password|passwd) \\?['"]? \s* (?:=|:|%3D) \s* )
+        (?: '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | ['"]?[^\s&,;)}'"]+ )"""
+)
+
+
+def redact(text: str) -> str:
+    """The text with the passwords in URLs and in ``password=...`` replaced by ``***``; rather too many than too few."""
+    return _NAMED_PASSWORD.sub(rf"\g<1>{_MASK}", _URL_PASSWORD.sub(rf"\g<1>:{_MASK}@", text))
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    r"""The text with all that is not printable escaped (``\n``, ``\x1b``, ``\udcff``), cut to ``limit`` characters."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    return text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
+
+
+def setup(
+    level: str = "info",
+    format: Literal["human", "json"] = "human",  # noqa: A002  # the name of the setting
+    file: str | Path | None = None,
+    context: Mapping[str, object] | None = None,
+    *,
+    stderr: bool = True,
+) -> None:
+    """Send this process's log to stderr and to ``file``, replacing what was set up before.
+
+    Made of plain values, so that a worker can be set up alike. The standard library's logging and warnings (psycopg,
+    pypdfium2, Pillow) arrive here from level warning on.
+
+    Args:
+        level: the least severe level shown: debug, info, warning or error.
+        format: lines for people, or one JSON object per line.
+        file: gets the same lines, with dates, appended; may be moved away while in use.
+        context: extras of every line, such as the slot of a worker.
+        stderr: False where every line would be a mail, as from cron.
+
+    Raises:
+        EnvironmentFault: the file cannot be written.
+    """
+    logger.remove()
+    logger.configure(extra=dict(context or {}), patcher=_render_json if format == "json" else _render_human)
+    stamps = ("", "") if format == "json" else ("{time:HH:mm:ss} ", "{time:YYYY-MM-DD HH:mm:ss} ")
+    if stderr:
+        _add(sys.stderr, level, stamps[0])
+    if file is not None:
+        try:
+            _add(file, level, stamps[1])
+        except OSError as error:
+            raise EnvironmentFault(
+                f"cannot write the log file {one_line(str(file))}: {error.strerror}",
+                "make it writable or change logging.file in the settings",
+            ) from None
+    logging.basicConfig(handlers=[_ToLoguru()], level=logging.WARNING, force=True)
+    logging.captureWarnings(True)
+
+
+def _add(sink: object, level: str, stamp: str) -> None:
+    """Loguru's own formatting is only the time stamp: the rest was rendered, and made safe, by the patcher."""
+    options = {"mode": "a", "watch": True, "encoding": "utf-8"} if isinstance(sink, str | Path) else {}
+    template = stamp + "{extra[_line]}\n"
+    logger.add(  # type: ignore[call-overload]  # one call for both of its overloads
+        sink, level=level.upper(), format=lambda _: template, colorize=False, diagnose=False, backtrace=False, **options
+    )
+
+
+def _render_human(record: Record) -> None:
+    extra = {name: value for name, value in record["extra"].items() if not name.startswith("_")}
+    names = [name for name in CONTEXT_KEYS if name in extra] + [name for name in extra if name not in CONTEXT_KEYS]
+    shown = " ".join(f"{name}={_safe(name, extra[name])}" for name in names)
+    line = f"{record['level'].name.lower():<7} {redact(record['message'])}"
+    line = one_line(f"{line} [{shown}]" if shown else line)
+    for row in _traceback(record).splitlines():
+        line += "\n  | " + one_line(row)
+    record["extra"]["_line"] = line
+
+
+def _render_json(record: Record) -> None:
+    entry: dict[str, object] = {
+        "time": record["time"].isoformat(),
+        "level": record["level"].name.lower(),
+        "message": redact(record["message"]),
+        "logger": record["name"],
+        "process": record["process"].id,
+    }
+    for name, value in record["extra"].items():
+        if name == "logger" or name not in entry:
+            entry[name] = value if value is None or isinstance(value, bool | int | float) else _safe(name, value)
+    if record["exception"]:
+        entry["exception"] = _traceback(record)
+    record["extra"]["_line"] = json.dumps(entry)
+
+
+def _safe(name: str, value: object) -> str:
+    return _MASK if name.lower().endswith(("password", "passwd")) else redact(str(value))
+
+
+def _traceback(record: Record) -> str:
+    exception = record["exception"]
+    if exception is None:
+        return ""
+    return redact("".join(traceback.format_exception(exception.type, exception.value, exception.traceback)))
+
+
+class _ToLoguru(logging.Handler):
+    """Hands a record of the standard library's logging on, under its own logger's name."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            message = record.getMessage()
+        except (TypeError, ValueError):  # a wrong format string of somebody else's must not end our work
+            message = str(record.msg)
+        try:
+            level: str | int = logger.level(record.levelname).name
+        except ValueError:
+            level = record.levelno
+        logger.bind(logger=record.name).opt(exception=record.exc_info).log(level, "{}", message)

@@ -1,0 +1,134 @@
+"""Tesseract in this process, through tesserocr.
+
+It gets decoded pixels, never a file: given a text file that lists paths it would read those files.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import tesserocr
+from PIL import Image
+
+from batchproc.ocr.engine import Orientation, Recognised, named
+from batchproc.ocr.errors import OcrFailure
+from batchproc.ocr.tessdata import ORIENTATION, Tessdata
+from batchproc.ocr.text_layer import clean_text
+
+MAX_LOADED: Final = 3
+"""Language sets kept loaded, the latest used ones; each takes some tens of megabytes."""
+
+SIDEWAYS: Final = 270
+"""The layout analysis reads lines that run downwards, as on a page turned clockwise by 90 degrees. The turn back."""
+
+_ORIENTATION_DPI: Final = 150
+_QUIET: Final = {"debug_file": "/dev/null"}
+
+
+class TesseractEngine:
+    """See `batchproc.ocr.engine.Engine`.
+
+    Args:
+        tessdata: folders of language files, merged; none means those that the language packages installed.
+    """
+
+    name: Final = "tesseract"
+
+    def __init__(self, tessdata: Sequence[Path] = ()) -> None:
+        tesserocr.set_leptonica_log_level(tesserocr.LeptLogLevel.NONE)
+        self.version: Final = tesserocr.tesseract_version().split()[1]
+        self._data = Tessdata(tessdata)
+        self._loaded: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        self._orientation: Any = None
+
+    @property
+    def data_hash(self) -> str:
+        return self._data.hash_of(sorted(self.languages()))
+
+    def languages(self) -> set[str]:
+        return self._data.languages()
+
+    def data_hash_of(self, languages: tuple[str, ...]) -> str:
+        return self._data.hash_of(languages)
+
+    def recognise(self, image: Image.Image, *, dpi: int, languages: tuple[str, ...]) -> Recognised:
+        api = self._api(languages)
+        _show(api, image, dpi)
+        try:
+            if not api.Recognize():
+                raise OcrFailure("engine_failed", "Tesseract cannot read the page")
+            text = clean_text(api.GetUTF8Text())
+            words = len(text.split())
+            confidence = float(api.MeanTextConf()) if words else None  # without words it says 95
+            return Recognised(text, confidence, words, SIDEWAYS if words and _runs_downwards(api) else 0)
+        finally:
+            api.Clear()
+
+    def orientation(self, image: Image.Image, dpi: int) -> Orientation | None:
+        if not self._data.has_orientation():
+            return None
+        if self._orientation is None:
+            self._orientation = self._load((ORIENTATION,), psm=tesserocr.PSM.OSD_ONLY)
+        # Half the resolution takes half the time, and was wrong less often on drawn pages.
+        factor = max(1, dpi // _ORIENTATION_DPI)
+        _show(self._orientation, image.reduce(factor), dpi // factor)
+        try:
+            found = self._orientation.DetectOrientationScript()
+        finally:
+            self._orientation.Clear()
+        if not found:
+            return None
+        return Orientation(-int(found["orient_deg"]) % 360, float(found["orient_conf"]))
+
+    def close(self) -> None:
+        for api in [*self._loaded.values(), self._orientation]:
+            if api is not None:
+                api.End()
+        self._loaded.clear()
+        self._orientation = None
+
+    def _api(self, languages: tuple[str, ...]) -> Any:
+        if languages in self._loaded:
+            self._loaded.move_to_end(languages)
+            return self._loaded[languages]
+        api = self._load(languages, psm=tesserocr.PSM.AUTO, oem=tesserocr.OEM.LSTM_ONLY)
+        self._loaded[languages] = api
+        if len(self._loaded) > MAX_LOADED:
+            self._loaded.popitem(last=False)[1].End()
+        return api
+
+    def _load(self, languages: tuple[str, ...], **options: Any) -> Any:
+        """Raises OcrFailure `missing_language`, also where Tesseract would drop a language without a word."""
+        with self._data.folder_with(languages) as folder:
+            try:
+                # The path is never left out: tesserocr's own default is the current folder.
+                api = tesserocr.PyTessBaseAPI(path=f"{folder}/", lang="+".join(languages), variables=_QUIET, **options)
+            except RuntimeError as error:
+                raise OcrFailure("missing_language", f"damaged language data for {named(languages)}") from error
+        dropped = set(languages) - set(api.GetLoadedLanguages())
+        if dropped:
+            api.End()
+            raise OcrFailure("missing_language", f"damaged language data for {named(sorted(dropped))}")
+        return api
+
+
+def _show(api: Any, image: Image.Image, dpi: int) -> None:
+    """Hands over raw pixels, since `SetImage` would compress them to PNG first."""
+    if image.mode != "L":
+        raise ValueError(f"an image of mode L, not {image.mode}")
+    api.SetImageBytes(image.tobytes(), image.width, image.height, 1, image.width)
+    api.SetSourceResolution(dpi)
+
+
+def _runs_downwards(api: Any) -> bool:
+    """Whether most words stand in lines that are higher than wide (the iterator's own orientation always says up)."""
+    level = tesserocr.RIL.TEXTLINE
+    balance = 0
+    for line in tesserocr.iterate_level(api.GetIterator(), level):
+        left, top, right, bottom = line.BoundingBox(level)
+        words = len(line.GetUTF8Text(level).split())
+        balance += words if bottom - top > right - left else -words
+    return balance > 0

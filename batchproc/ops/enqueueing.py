@@ -1,0 +1,143 @@
+"""Validating a job before it is enqueued: its kind, args and document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+from pydantic import BaseModel, ValidationError
+
+from batchproc.core.errors import UsageError
+from batchproc.core.job import Lane, NewJob
+from batchproc.core.limits import clean_value
+from batchproc.handlers.args import describe_invalid, validated_args
+from batchproc.handlers.registry import Registry
+from batchproc.queue.store import JobStore, Tenant
+
+ARGS_BYTES = 64 * 1024
+LINE_BYTES = 256 * 1024
+
+
+class JobLine(BaseModel, extra="forbid"):
+    """One line of ``enqueue --stdin``; what it leaves out is as the flags say."""
+
+    args: dict[str, Any] = {}
+    document_id: int | None = None
+    lane: str | None = None
+    priority: int | None = None
+    run_at: datetime | None = None
+    unique_key: str | None = None
+
+
+def new_job(registry: Registry, tenant: Tenant, kind: str, line: JobLine, *, lane: str | None, priority: int) -> NewJob:
+    """A job whose args fit its kind, where that is known here.
+
+    Args:
+        lane, priority: used where the line has none; a lane of None is the kind's own, else bulk.
+
+    Raises:
+        UsageError: what does not fit, without quoting args.
+    """
+    entry = registry.get(kind)
+    document_id = _document(kind, line)
+    if entry is not None:
+        try:
+            validated_args(entry, line.args, document_id)
+        except ValidationError as error:
+            raise UsageError(f"the args do not fit kind {kind}: {describe_invalid(error)}") from None
+    if len(json.dumps(line.args)) > ARGS_BYTES:
+        raise UsageError(f"args of more than {ARGS_BYTES} bytes", "put the content elsewhere and pass its id")
+    chosen = line.lane or lane
+    declared = entry.spec.lane if entry is not None else None
+    return NewJob(
+        tenant_id=tenant.tenant_id,
+        kind=kind,
+        args=clean_value(line.args),
+        document_id=document_id,
+        lane=_lane(chosen) if chosen else (declared if declared is not None else Lane.BULK),
+        priority=_within(line.priority if line.priority is not None else priority, "priority", 1, 9),
+        run_at=aware(line.run_at),
+        unique_key=_unique_key(line.unique_key),
+        max_attempts=entry.spec.max_attempts if entry is not None else None,
+    )
+
+
+def require_known_kind(registry: Registry, jobs: JobStore, connection: Connection[TupleRow], kind: str) -> None:
+    """Raises UsageError for a kind that neither these settings nor any live node knows."""
+    if kind in registry or kind in jobs.known_kinds(connection):
+        return
+    raise UsageError(
+        f"no handler declares kind {kind!r}, and no node that runs now knows it",
+        f"known here: {', '.join(sorted(registry))}; add its module to `handlers`, or enqueue it with --force",
+    )
+
+
+def parse_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, JobLine]]:
+    """(line number, job) of NDJSON; empty lines are passed over. Raises UsageError naming the first bad line."""
+    for number, raw in enumerate(lines, start=1):
+        if not raw.strip():
+            continue
+        if len(raw) > LINE_BYTES:
+            raise UsageError(f"line {number} has more than {LINE_BYTES} bytes", "nothing was enqueued")
+        try:
+            yield number, JobLine.model_validate_json(raw)
+        except ValidationError as error:
+            raise UsageError(f"line {number}: {describe_invalid(error)}", "nothing was enqueued") from None
+
+
+def parse_args(text: str) -> dict[str, Any]:
+    """``--args``: a JSON object. Raises UsageError."""
+    try:
+        args = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--args is not JSON: {error}", """write it as --args '{"name": "value"}'""") from None
+    if not isinstance(args, dict):
+        raise UsageError("--args is not a JSON object", """write it as --args '{"name": "value"}'""")
+    return args
+
+
+def parse_time(text: str) -> datetime:
+    """``--at``: ISO 8601, local time without an offset. Raises UsageError."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a time", "write it as 2026-12-31T22:00 or with an offset") from None
+    return moment.astimezone()
+
+
+def aware(moment: datetime | None) -> datetime | None:
+    """A time without an offset is local time."""
+    return moment.astimezone() if moment is not None else None
+
+
+def _document(kind: str, line: JobLine) -> int | None:
+    named = line.args.get("document_id")
+    if line.document_id is not None and named is not None and named != line.document_id:
+        raise UsageError(f"the args of the {kind} job name document {named}, the job document {line.document_id}")
+    # A document named in the args is the job's: the database then checks that it is the tenant's own.
+    return line.document_id if line.document_id is not None else (named if isinstance(named, int) else None)
+
+
+def _lane(name: str) -> Lane:
+    try:
+        return Lane[name.upper()]
+    except KeyError:
+        raise UsageError(f"there is no lane {name!r}", "it is interactive or bulk") from None
+
+
+def _within(value: int, name: str, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise UsageError(f"{name} must be from {least} to {most}, not {value}")
+    return value
+
+
+def _unique_key(key: str | None) -> str | None:
+    if key is not None and not 1 <= len(key) <= 200:
+        raise UsageError("a unique key has from 1 to 200 characters")
+    if key is not None and not key.isprintable():
+        raise UsageError("a unique key has printable characters only")
+    return key

@@ -1,0 +1,1 @@
+insert into batchproc.bench_commits (n) values (%s)

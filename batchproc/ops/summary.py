@@ -1,0 +1,64 @@
+"""The summary of a run: what it did, and what somebody has to look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from batchproc.documents.paths import display_path
+from batchproc.engine.node import RunReport
+
+SHOWN_FAILURES = 20
+
+_ADVICE = {
+    "encrypted": "import a copy without a password",
+    "empty_file": "scan or upload it again",
+    "invalid_args": "enqueue it again with args that fit its kind",
+    "missing_language": "install the language file, or set other languages for the tenant",
+    "out_of_memory": "raise pool.memory_limit_mb, or split the document",
+    "poison": "its worker died again and again: run it alone with --once",
+    "source_changed": "the original is not what was imported: restore it from a backup",
+    "source_missing": "bring the file back, or check that the archive is mounted",
+    "stalled": "a page made no progress: run it alone with --once",
+    "storage_unavailable": "check that the archive is mounted",
+    "timeout": "raise the kind's timeout under kinds:, or look at it with --once",
+    "too_large": "raise ocr.bounds, or split it",
+    "unreadable_file": "scan or upload it again",
+    "unsupported_type": "remove it from the archive, or convert it",
+}
+
+
+def plain(report: RunReport) -> dict[str, Any]:
+    """The report under its stable keys."""
+    return {**report.counts.plain(), "left": report.left, "seconds": round(report.seconds, 3)}
+
+
+def lines(report: RunReport, failures: list[dict[str, Any]]) -> list[str]:
+    """The summary as text, worst first.
+
+    Args:
+        failures: rows of ``Inspection.run_failures``, at most one more than ``SHOWN_FAILURES``.
+    """
+    counts = report.counts
+    text = [_failure(row) for row in failures[:SHOWN_FAILURES]]
+    if len(failures) > SHOWN_FAILURES:
+        text.append("... and more: batchproc jobs list --state discarded")
+    if counts.storage_unavailable:
+        text.append("a storage was unavailable: check that the archive is mounted, the jobs wait")
+    if counts.codes:
+        text.append("failure codes: " + ", ".join(f"{code} {jobs}" for code, jobs in counts.codes.most_common()))
+    shown = {name: jobs for name, jobs in counts.plain().items() if jobs or name in ("claimed", "completed")}
+    done = ", ".join(f"{jobs} {name}" for name, jobs in shown.items())
+    text.append(f"run {report.run_id}: {done}, {report.left} left, {report.seconds:.1f} s, exit {report.exit_code}")
+    return text
+
+
+def _failure(row: dict[str, Any]) -> str:
+    what = f"job {row['job_id']} {row['kind']}"
+    if row["document_id"] is not None:
+        what += f" document {row['document_id']}"
+    if row["path"] is not None:
+        what += f" {display_path(row['path'])}"
+    code = row["failure_code"] or row["document_status"] or "failed"
+    advice = _ADVICE.get(code, f"see: batchproc jobs show {row['job_id']}")
+    detail = f" ({row['detail']})" if row["detail"] else ""
+    return f"{row['tenant']}: {what}: {code}{detail}: {advice}"

@@ -1,0 +1,30 @@
+"""What a handler may write of its own job's row, always fenced by the claim."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.limits import bounded_json
+from batchproc.database import SqlFolder
+
+
+class ClaimFence:
+    """Locks and writes a running job's row by its claim; every method is for a transaction of the caller."""
+
+    def __init__(self, schema: str) -> None:
+        self._sql = SqlFolder("batchproc.queue", schema)
+
+    def lock(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> bool:
+        """True when the job is still held by this claim; its row then stays locked to the transaction's end."""
+        return connection.execute(self._sql["lock_claim"], [job_id, claim_id]).fetchone() is not None
+
+    def reset_budgets(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> None:
+        """Sets attempts, crashes and timeouts back to one at most."""
+        connection.execute(self._sql["reset_budgets"], [job_id, claim_id])
+
+    def publish(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID, result: str) -> None:
+        """Stores a partial result, a JSON object as text of at most 64 kB."""
+        connection.execute(self._sql["publish_result"], [bounded_json(result), job_id, claim_id])

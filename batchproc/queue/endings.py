@@ -1,0 +1,114 @@
+"""The endings of attempts on their way to the database: what is written of each, and what when that cannot be."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from batchproc.core.fairness import Queue
+from batchproc.core.job import JobState, KindSpec
+from batchproc.core.limits import CODE, DETAIL_CHARACTERS, ERROR_TYPE_CHARACTERS, LONGEST_DELAY, bounded_text
+from batchproc.core.outcome import FollowUp
+from batchproc.core.transition import Transition
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An ending to write: the transition and what the node measured of the attempt."""
+
+    transition: Transition
+    worker_pid: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a settle wrote: the state of every job it found, and the queues that follow-ups came into.
+
+    ``unwritten``: claims whose ending met an error that passes (a deadlock, a lock timeout, a full disk): they are
+    still held and have to be settled again. A claim that is neither there nor in ``states`` was lost.
+    """
+
+    states: dict[int, JobState]
+    followed: list[Queue]
+    unwritten: frozenset[UUID] = frozenset()
+
+
+def ending_json(ending: Ended, specs: Mapping[str, KindSpec]) -> str:
+    """The ending as settle.sql reads it; without its content when that is no JSON."""
+    try:
+        return _ending_json(ending, specs)
+    except (TypeError, ValueError, RecursionError):
+        return _ending_json(without_content(ending), specs)
+
+
+def without_content(ending: Ended) -> Ended:
+    """The ending with nothing in it that a handler wrote; a completed job whose result is lost is discarded."""
+    moved = ending.transition
+    lost = moved.state is JobState.COMPLETED
+    code = moved.failure_code
+    bare = replace(
+        moved,
+        state=JobState.DISCARDED if lost else moved.state,
+        outcome="failed" if lost else moved.outcome,
+        delay=None if moved.delay is None else _finite(moved.delay, LONGEST_DELAY),
+        result=None,
+        failure_code="internal_error" if lost or (code is not None and not CODE.match(code)) else code,
+        error_class="permanent" if lost else moved.error_class,
+        error_type="the outcome could not be stored",
+        detail=None,
+        follow_ups=(),
+        partial=False,
+    )
+    return Ended(bare, ending.worker_pid, _finite(ending.seconds, LONGEST_DELAY))
+
+
+def _ending_json(ending: Ended, specs: Mapping[str, KindSpec]) -> str:
+    moved = ending.transition
+    counters = moved.counters
+    fields = {
+        "job_id": moved.job_id,
+        "claim_id": str(moved.claim_id),
+        "state": moved.state,
+        "delay": moved.delay,
+        "attempt": counters.attempt,
+        "crashes": counters.crashes,
+        "timeouts": counters.timeouts,
+        "node_losses": counters.node_losses,
+        "failure_code": moved.failure_code,
+        "outcome": moved.outcome,
+        "error_class": moved.error_class,
+        "error_type": bounded_text(moved.error_type, ERROR_TYPE_CHARACTERS),
+        "detail": bounded_text(moved.detail, DETAIL_CHARACTERS),
+        "worker_pid": ending.worker_pid,
+        "seconds": ending.seconds,
+        "fails_document": moved.fails_document,
+        "follow_ups": [_follow_up(follow_up, specs) for follow_up in moved.follow_ups],
+    }
+    text = json.dumps(fields, allow_nan=False)
+    if moved.result is None:
+        return text
+    if not moved.result.isascii():
+        raise ValueError("a result is JSON in ASCII")
+    # The result is JSON text already; parsing it only to write it again would cost the hot path.
+    return f'{text[:-1]}, "result": {moved.result}}}'
+
+
+def _follow_up(follow_up: FollowUp, specs: Mapping[str, KindSpec]) -> dict[str, Any]:
+    spec = specs.get(follow_up.kind)
+    return {
+        "kind": follow_up.kind,
+        "args": follow_up.args,
+        "document_id": follow_up.document_id,
+        "unique_key": follow_up.unique_key,
+        "unique_while_running": bool(spec and spec.unique_while_running),
+        "max_attempts": spec.max_attempts if spec else 5,
+    }
+
+
+def _finite(seconds: float, most: float) -> float:
+    return max(0.0, min(seconds, most)) if math.isfinite(seconds) else 0.0

@@ -1,0 +1,78 @@
+"""Reading the queue for people: listings, one job with its attempts, the queues and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import TupleRow, dict_row
+
+from batchproc.core.errors import UsageError
+from batchproc.core.job import Lane
+from batchproc.database import SqlFolder
+
+
+class Inspection:
+    """Statements that only read; every row comes as a dict with the keys that the command line shows."""
+
+    def __init__(self, schema: str) -> None:
+        self._sql = SqlFolder("batchproc.queue", schema)
+
+    def jobs(
+        self,
+        connection: Connection[TupleRow],
+        *,
+        tenant: str | None = None,
+        states: Sequence[str] = (),
+        kind: str | None = None,
+        document_id: int | None = None,
+        failure_code: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[dict[str, Any]]:
+        """Jobs by id, after the id ``after``."""
+        values = {
+            "tenant": tenant,
+            "states": list(states),
+            "kind": kind,
+            "document_id": document_id,
+            "failure_code": failure_code,
+            "after": after,
+            "limit": limit,
+        }
+        return [_named_lane(row) for row in self._rows(connection, "list_jobs", values)]
+
+    def job(self, connection: Connection[TupleRow], job_id: int) -> dict[str, Any]:
+        """One job with args, progress and attempts; raises UsageError when there is none."""
+        rows = self._rows(connection, "show_job", [job_id])
+        if not rows:
+            raise UsageError(f"there is no job {job_id}", "see: batchproc jobs list")
+        job = _named_lane(rows[0])
+        done, total = job.pop("done"), job.pop("total")
+        job["progress"] = None if total is None else {"done": done, "total": total}
+        job["attempts"] = self._rows(connection, "job_attempts", [job_id])
+        return job
+
+    def queues(self, connection: Connection[TupleRow]) -> list[dict[str, Any]]:
+        """Per tenant, kind and lane how many jobs wait, are scheduled and run, and the age of the oldest due one."""
+        return [_named_lane(row) for row in self._rows(connection, "status_queues", [])]
+
+    def nodes(self, connection: Connection[TupleRow]) -> list[dict[str, Any]]:
+        return self._rows(connection, "status_nodes", [])
+
+    def totals(self, connection: Connection[TupleRow]) -> dict[str, int]:
+        """Jobs by state."""
+        return {row["state"]: row["jobs"] for row in self._rows(connection, "status_totals", [])}
+
+    def run_failures(self, connection: Connection[TupleRow], run_id: int, limit: int) -> list[dict[str, Any]]:
+        """Discarded jobs and partial documents of a run, at most ``limit``."""
+        return self._rows(connection, "run_failures", {"run_id": run_id, "limit": limit})
+
+    def _rows(self, connection: Connection[TupleRow], name: str, values: Any) -> list[dict[str, Any]]:
+        with connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(self._sql[name], values).fetchall()
+
+
+def _named_lane(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"lane": Lane(row["lane"]).name.lower()}

@@ -1,0 +1,271 @@
+"""What a node does with the job tables: claim, settle, promote, rescue, renew its lease."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+import psycopg
+from loguru import logger
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.fairness import Queue, Turn
+from batchproc.core.job import Claim, JobState, KindSpec
+from batchproc.database import SqlFolder
+from batchproc.queue.endings import Ended, Settled, ending_json, without_content
+
+__all__ = ["Ended", "NodeFacts", "NodeStore", "ReadyQueue", "Settled"]
+
+_LIMITS_LOCK = "batchproc limits"
+_PROMOTE_PER_TENANT = 200
+_RESCUE_BATCH = 100
+
+
+class ReadyQueue(NamedTuple):
+    """A queue with available jobs, by the database's word."""
+
+    queue: Queue
+    weight: float
+    limited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a node says of itself when it joins."""
+
+    node_id: UUID
+    host: str
+    pid: int
+    slots: int
+    kinds: tuple[str, ...]
+    languages: tuple[str, ...]
+    engine_version: str
+    code_version: str
+
+
+class NodeStore:
+    """The statements of one node, each on a connection that the caller passes."""
+
+    def __init__(self, schema: str, node_id: UUID, specs: Mapping[str, KindSpec]) -> None:
+        self.node_id = node_id
+        self._schema = schema
+        self._specs = specs
+        self._sql = SqlFolder("batchproc.queue", schema)
+
+    # -- claiming and settling
+
+    def tick(
+        self,
+        connection: Connection[TupleRow],
+        endings: Sequence[Ended],
+        turns: Sequence[Turn],
+        *,
+        limited: bool,
+        run_id: int | None,
+    ) -> tuple[Settled, list[Claim]]:
+        """Settles what ended and claims for the chosen queues: one transaction, one round trip.
+
+        Args:
+            turns: distinct queues; at most ``sum(turn.jobs)`` jobs are claimed.
+            limited: whether a limit applies to any of them; claims then wait for each other on all nodes.
+
+        Raises:
+            psycopg.Error: nothing was written (or, when the connection broke, perhaps all of it).
+        """
+        settle_cursor = claim_cursor = None
+        # The statements between two syncs of a pipeline are one implicit transaction, also in autocommit mode.
+        with connection.pipeline():
+            if turns and limited:
+                connection.execute(self._sql["lock_limits"], [f"{_LIMITS_LOCK} {self._schema}"])
+            if endings:
+                settle_cursor = connection.execute(self._sql["settle"], self._settle_values(endings, rescue=False))
+            if turns:
+                name = "claim_limited" if limited else "claim"
+                claim_cursor = connection.execute(self._sql[name], self._claim_values(turns, run_id))
+        settled = _settled(settle_cursor.fetchall()) if settle_cursor else Settled({}, [])
+        claims = [Claim(*row) for row in claim_cursor.fetchall()] if claim_cursor else []
+        return settled, claims
+
+    def claim_one(self, connection: Connection[TupleRow], job_id: int, run_id: int | None) -> Claim | None:
+        """Claims that job, due or not; None when it does not wait (any more)."""
+        values = {"job_id": job_id, "claim_id": uuid4(), "node_id": self.node_id, "run_id": run_id}
+        row = connection.execute(self._sql["claim_one"], values).fetchone()
+        return Claim(*row) if row else None
+
+    def settle(self, connection: Connection[TupleRow], endings: Sequence[Ended], *, rescue: bool = False) -> Settled:
+        """Settles endings in one statement; with ``rescue`` only those whose node's lease has ended."""
+        return _settled(connection.execute(self._sql["settle"], self._settle_values(endings, rescue=rescue)).fetchall())
+
+    def settle_one_by_one(
+        self, connection: Connection[TupleRow], endings: Sequence[Ended], *, rescue: bool = False
+    ) -> Settled:
+        """Settles each ending for itself, after one of them failed the batch.
+
+        An ending that cannot be written is written without its content (see ``endings.without_content``).
+        What meets an error that passes, or cannot be written at all, comes back as ``unwritten``.
+
+        Raises:
+            psycopg.OperationalError: the connection is gone.
+        """
+        states: dict[int, JobState] = {}
+        followed: list[Queue] = []
+        unwritten: list[UUID] = []
+        for ending in endings:
+            settled = self._settle_apart(connection, ending, rescue)
+            if settled is None:
+                unwritten.append(ending.transition.claim_id)
+                continue
+            states.update(settled.states)
+            followed.extend(settled.followed)
+        return Settled(states, followed, frozenset(unwritten))
+
+    def _settle_apart(self, connection: Connection[TupleRow], ending: Ended, rescue: bool) -> Settled | None:
+        # Twice as it is: a job of the same unique key may come in between the look and the write.
+        for attempt in (ending, ending, without_content(ending)):
+            try:
+                return self.settle(connection, [attempt], rescue=rescue)
+            except psycopg.Error as error:
+                if connection.closed:
+                    raise
+                logger.error(
+                    "job {} could not be settled: {} ({})",
+                    ending.transition.job_id,
+                    type(error).__name__,
+                    error.sqlstate,
+                )
+                if isinstance(error, psycopg.OperationalError) and not _is_of_content(error):
+                    return None
+        return None
+
+    def refreshed(self, connection: Connection[TupleRow], claims: Sequence[Claim]) -> dict[UUID, Claim]:
+        """The claims with their counters as they are now (a checkpoint sets them back); lost ones are missing."""
+        rows = connection.execute(
+            self._sql["claims_by_id"],
+            {"job_ids": [claim.job_id for claim in claims], "claim_ids": [claim.claim_id for claim in claims]},
+        ).fetchall()
+        return {row[1]: Claim(*row) for row in rows}
+
+    def held(self, connection: Connection[TupleRow]) -> list[Claim]:
+        """Every job that this node holds by the database's word."""
+        return [Claim(*row) for row in connection.execute(self._sql["held_claims"], [self.node_id]).fetchall()]
+
+    def attempted(self, connection: Connection[TupleRow], claim_ids: Sequence[UUID]) -> set[UUID]:
+        """Which of these claims have been settled."""
+        return {row[0] for row in connection.execute(self._sql["attempted"], [list(claim_ids)]).fetchall()}
+
+    def write_progress(self, connection: Connection[TupleRow], progress: Sequence[tuple[int, UUID, int, int]]) -> None:
+        """Writes (job_id, claim_id, done, total) of running jobs, for those who look."""
+        if progress:
+            job_ids, claim_ids, done, total = (list(column) for column in zip(*progress, strict=True))
+            values = {"job_ids": job_ids, "claim_ids": claim_ids, "done": done, "total": total}
+            connection.execute(self._sql["write_progress"], values)
+
+    # -- what there is to do
+
+    def ready(self, connection: Connection[TupleRow]) -> list[ReadyQueue]:
+        """Every queue with available jobs whose tenant and kind are not paused."""
+        rows = connection.execute(self._sql["ready"]).fetchall()
+        return [ReadyQueue(Queue(lane, tenant, kind), weight, limited) for lane, tenant, kind, weight, limited in rows]
+
+    def promote(self, connection: Connection[TupleRow]) -> list[Queue]:
+        """Makes due jobs available, a bounded number per tenant, and returns their queues."""
+        rows = connection.execute(self._sql["promote"], {"per_tenant": _PROMOTE_PER_TENANT}).fetchall()
+        return [Queue(*row) for row in rows]
+
+    def expired_claims(self, connection: Connection[TupleRow]) -> list[Claim]:
+        """A bounded number of claims whose node's lease has ended."""
+        return [Claim(*row) for row in connection.execute(self._sql["expired_claims"], [_RESCUE_BATCH]).fetchall()]
+
+    def undrained(self, connection: Connection[TupleRow], run_id: int, drain_wait: float) -> tuple[int, int]:
+        """(retries of this run that are due within ``drain_wait`` seconds, claims that wait for a rescue)."""
+        row = connection.execute(self._sql["undrained"], {"run_id": run_id, "drain_wait": drain_wait}).fetchone()
+        assert row is not None
+        return row[0], row[1]
+
+    def count_left(
+        self,
+        connection: Connection[TupleRow],
+        *,
+        tenant_ids: Collection[int],
+        kinds: Collection[str],
+        lanes: Collection[int],
+    ) -> int:
+        """Jobs of that scope that still wait, whether due or not; empty collections mean all."""
+        values = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
+        row = connection.execute(self._sql["count_left"], values).fetchone()
+        return int(row[0]) if row else 0
+
+    # -- the node itself
+
+    def join(self, connection: Connection[TupleRow], facts: NodeFacts, lease: float) -> None:
+        """Makes this node known, with a lease of that many seconds."""
+        values = {name: getattr(facts, name) for name in NodeFacts.__dataclass_fields__}
+        values |= {"lease": lease, "kinds": list(facts.kinds), "languages": list(facts.languages)}
+        connection.execute(self._sql["join_node"], values)
+        for kind in facts.kinds:
+            connection.execute(self._sql["register_kind"], [kind, self._specs[kind].limit])
+        connection.execute(self._sql["forget_nodes"])
+
+    def renew(self, connection: Connection[TupleRow], lease: float) -> bool:
+        """Renews the lease; False when it has already ended."""
+        values = {"node_id": self.node_id, "lease": lease}
+        return connection.execute(self._sql["renew_lease"], values).fetchone() is not None
+
+    def leave(self, connection: Connection[TupleRow]) -> None:
+        connection.execute(self._sql["leave_node"], [self.node_id])
+
+    def uptime(self, connection: Connection[TupleRow]) -> float:
+        """Seconds since the database server started."""
+        row = connection.execute(self._sql["database_uptime"]).fetchone()
+        return float(row[0]) if row else 0.0
+
+    def end_backends(self, connection: Connection[TupleRow], pids: Iterable[int], application: str) -> None:
+        """Ends the backends that killed workers left behind, with the locks they hold."""
+        connection.execute(self._sql["end_backend"], {"pids": list(pids), "application": application})
+
+    def start_run(self, connection: Connection[TupleRow], scope: Mapping[str, Any]) -> int:
+        row = connection.execute(self._sql["start_run"], [self.node_id, json.dumps(scope)]).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def finish_run(
+        self, connection: Connection[TupleRow], run_id: int, exit_code: int, counts: Mapping[str, Any]
+    ) -> None:
+        values = {"run_id": run_id, "exit_code": exit_code, "counts": json.dumps(counts)}
+        connection.execute(self._sql["finish_run"], values)
+
+    # -- parameters
+
+    def _claim_values(self, turns: Sequence[Turn], run_id: int | None) -> dict[str, Any]:
+        return {
+            "lanes": [turn.queue.lane for turn in turns],
+            "tenants": [turn.queue.tenant_id for turn in turns],
+            "kinds": [turn.queue.kind for turn in turns],
+            "counts": [turn.jobs for turn in turns],
+            "claim_ids": [uuid4() for _ in range(sum(turn.jobs for turn in turns))],
+            "node_id": self.node_id,
+            "run_id": run_id,
+        }
+
+    def _settle_values(self, endings: Sequence[Ended], *, rescue: bool) -> dict[str, Any]:
+        return {"transitions": [ending_json(ending, self._specs) for ending in endings], "rescue": rescue}
+
+
+def _settled(rows: Iterable[TupleRow]) -> Settled:
+    states: dict[int, JobState] = {}
+    followed: list[Queue] = []
+    for job_id, state, lane, tenant_id, kind in rows:
+        if job_id is not None:
+            states[job_id] = JobState(state)
+        else:
+            followed.append(Queue(lane, tenant_id, kind))
+    return Settled(states, followed)
+
+
+def _is_of_content(error: psycopg.OperationalError) -> bool:
+    """Whether what was written is at fault (SQLSTATE class 54: too long, nested too deeply), not the circumstances."""
+    return (error.sqlstate or "").startswith("54")

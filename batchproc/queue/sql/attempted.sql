@@ -1,0 +1,1 @@
+select claim_id from batchproc.job_attempts where claim_id = any(%s)

@@ -1,0 +1,28 @@
+-- One statement claims for all chosen queues; they are distinct, since a statement does not skip its own locks.
+with wanted as (
+    select *
+    from unnest(%(lanes)s::smallint[], %(tenants)s::bigint[], %(kinds)s::text[], %(counts)s::int[])
+         as w(lane, tenant_id, kind, count)
+), picked as materialized (
+    select j.job_id, w.tenant_id
+    from wanted w
+    join batchproc.tenants t on t.tenant_id = w.tenant_id and not t.paused
+    cross join lateral (
+        select job_id
+        from batchproc.processing_jobs
+        where state = 'available' and lane = w.lane and tenant_id = w.tenant_id and kind = w.kind
+        order by priority, job_id
+        limit w.count
+        for update skip locked
+    ) j
+    where not exists (select from batchproc.kinds k where k.kind = w.kind and k.paused)
+)
+-- Arrays, not the CTE itself: the planner takes it for a tenth of the queue and would read the whole table.
+update batchproc.processing_jobs j
+set state = 'running', attempt = j.attempt + 1, claim_id = c.claim_id, node_id = %(node_id)s,
+    run_id = coalesce(%(run_id)s, j.run_id), claimed_at = clock_timestamp()
+from unnest(array(select job_id from picked), array(select tenant_id from picked), %(claim_ids)s::uuid[])
+     as c(job_id, tenant_id, claim_id)
+where j.job_id = c.job_id and j.tenant_id = c.tenant_id
+returning j.job_id, j.claim_id, j.tenant_id, j.kind, j.lane, j.priority, j.attempt, j.max_attempts, j.crashes,
+          j.timeouts, j.node_losses

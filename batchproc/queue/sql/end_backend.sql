@@ -1,0 +1,2 @@
+-- Only a worker's own backend: a recycled process id may by now be anybody's.
+select pg_terminate_backend(pid) from pg_stat_activity where pid = any(%(pids)s) and application_name = %(application)s

@@ -1,0 +1,7 @@
+select j.job_id, j.claim_id, j.tenant_id, j.kind, j.lane, j.priority, j.attempt, j.max_attempts, j.crashes,
+       j.timeouts, j.node_losses
+from batchproc.processing_jobs j
+where j.state = 'running'
+  and not exists (select from batchproc.nodes n where n.node_id = j.node_id and n.lease_until > clock_timestamp())
+order by j.job_id
+limit %s

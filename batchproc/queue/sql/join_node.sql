@@ -1,0 +1,5 @@
+insert into batchproc.nodes
+    (node_id, lease_until, host, pid, slots, kinds, languages, engine_version, code_version)
+values
+    (%(node_id)s, clock_timestamp() + make_interval(secs => %(lease)s), %(host)s, %(pid)s, %(slots)s, %(kinds)s,
+     %(languages)s, %(engine_version)s, %(code_version)s)

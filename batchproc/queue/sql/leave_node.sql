@@ -1,0 +1,1 @@
+delete from batchproc.nodes where node_id = %s

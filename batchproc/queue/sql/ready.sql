@@ -1,0 +1,18 @@
+-- A loose index scan: its cost grows with the number of queues, never with the number of jobs.
+with recursive queues as (
+    (select lane, tenant_id, kind from batchproc.processing_jobs
+     where state = 'available' order by lane, tenant_id, kind limit 1)
+    union all
+    select n.lane, n.tenant_id, n.kind
+    from queues q
+    cross join lateral (
+        select j.lane, j.tenant_id, j.kind from batchproc.processing_jobs j
+        where j.state = 'available' and (j.lane, j.tenant_id, j.kind) > (q.lane, q.tenant_id, q.kind)
+        order by j.lane, j.tenant_id, j.kind limit 1
+    ) n
+)
+select q.lane, q.tenant_id, q.kind, t.weight, t.max_running is not null or k.max_running is not null as limited
+from queues q
+join batchproc.tenants t on t.tenant_id = q.tenant_id and not t.paused
+left join batchproc.kinds k on k.kind = q.kind
+where k.paused is not true

@@ -1,0 +1,32 @@
+-- A job whose unique key waits again already is left as it is: its successor does the work. Of several with one
+-- key that were asked for, the newest is retried.
+with locked as (
+    select job_id, tenant_id, kind, unique_key, unique_while_running, state,
+           state in ('discarded', 'cancelled') as ended
+    from batchproc.processing_jobs
+    where job_id = any(%s)
+    order by job_id
+    for update
+), asked as (
+    select l.job_id, l.tenant_id, l.state, l.ended,
+           l.unique_key is not null and (
+               row_number() over (partition by l.ended, l.tenant_id, l.kind, l.unique_key order by l.job_id desc) > 1
+               or exists (select from batchproc.processing_jobs s
+                          where s.tenant_id = l.tenant_id and s.kind = l.kind and s.unique_key = l.unique_key
+                            and (s.state in ('scheduled', 'available')
+                                 or (s.state = 'running' and s.unique_while_running and l.unique_while_running))
+                         )) as superseded
+    from locked l
+), retried as (
+    update batchproc.processing_jobs j
+    set state = 'available', run_at = clock_timestamp(), attempt = 0, crashes = 0, timeouts = 0, node_losses = 0,
+        failure_code = null, result = null, finished_at = null, run_id = null
+    from asked a
+    where j.job_id = a.job_id and j.tenant_id = a.tenant_id and a.ended and not a.superseded
+    returning j.job_id
+)
+select a.job_id,
+       case when r.job_id is not null then 'available' when a.ended then 'superseded' else a.state end
+from asked a
+left join retried r using (job_id)
+order by a.job_id

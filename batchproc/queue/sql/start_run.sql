@@ -1,0 +1,1 @@
+insert into batchproc.runs (node_id, scope) values (%s, %s) returning run_id

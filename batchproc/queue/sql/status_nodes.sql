@@ -1,0 +1,5 @@
+select n.node_id, n.host, n.pid, n.slots, n.kinds, n.languages, n.engine_version, n.code_version, n.started_at, n.lease_until,
+       n.lease_until > clock_timestamp() as alive,
+       (select count(*) from batchproc.processing_jobs j where j.state = 'running' and j.node_id = n.node_id) as running
+from batchproc.nodes n
+order by n.started_at

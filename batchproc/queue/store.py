@@ -1,0 +1,246 @@
+"""Enqueueing, tenants and kinds: what callers outside the engine do with the job tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.errors import UsageError
+from batchproc.core.fairness import Queue
+from batchproc.core.job import JobState, KindSpec, NewJob
+from batchproc.database import SqlFolder
+from batchproc.queue import hints
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """``duplicate``: a job with that unique key already waits, and ``job_id`` is its id."""
+
+    job_id: int
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One row of ``tenants``."""
+
+    tenant_id: int
+    slug: str
+    weight: float
+    max_running: int | None
+    paused: bool
+    settings: dict[str, Any]
+
+
+class JobStore:
+    """Writes jobs and tenants in the transaction of the caller's connection."""
+
+    def __init__(self, schema: str) -> None:
+        self.schema = schema
+        self._sql = SqlFolder("batchproc.queue", schema)
+        self._channel = hints.channel(schema)
+
+    def enqueue(self, connection: Connection[TupleRow], job: NewJob, spec: KindSpec | None = None) -> Enqueued:
+        """Adds one job in the caller's transaction.
+
+        Args:
+            spec: the kind's settings, for ``max_attempts`` and ``unique_while_running``.
+
+        Raises:
+            UsageError: the tenant does not exist, the document is not that tenant's, or something of the job cannot
+                be stored.
+        """
+        hint = hints.hint(Queue(job.lane, job.tenant_id, job.kind), job.priority)
+        values = self._values(job, spec) | {"channel": self._channel, "hint": hint}
+        while True:
+            try:
+                row = connection.execute(self._sql["enqueue"], values).fetchone()
+            except psycopg.errors.ForeignKeyViolation:
+                raise _unknown_owner(job) from None
+            except (psycopg.errors.CheckViolation, psycopg.DataError) as error:
+                raise _unstorable(job, error) from None
+            if row is not None:
+                return Enqueued(row[0], duplicate=False)
+            known = connection.execute(self._sql["find_unique"], values).fetchone()
+            if known is not None:
+                return Enqueued(known[0], duplicate=True)
+            # The job that stood in the way was claimed in between; the next try finds the key free.
+
+    def enqueue_many(
+        self, connection: Connection[TupleRow], jobs: Iterable[NewJob], specs: Mapping[str, KindSpec] | None = None
+    ) -> int:
+        """Streams jobs through COPY in the caller's transaction and returns how many.
+
+        Jobs with a ``unique_key`` that already waits fail the whole COPY: enqueue those one by one.
+
+        Raises:
+            UsageError: a tenant does not exist, a document is another tenant's, a unique key is taken, or something
+                of a job cannot be stored.
+        """
+        specs = specs or {}
+        count = 0
+        try:
+            with connection.cursor() as cursor, cursor.copy(self._sql["copy_jobs"]) as copy:
+                for job in jobs:
+                    copy.write_row(self._row(job, specs.get(job.kind)))
+                    count += 1
+        except psycopg.errors.ForeignKeyViolation:
+            raise UsageError(
+                "a job of the batch names a tenant that does not exist, or a document that is not that tenant's",
+                "nothing was enqueued; correct it and enqueue the batch again",
+            ) from None
+        except psycopg.errors.UniqueViolation:
+            raise UsageError(
+                "a job of the batch has a unique key that already waits",
+                "nothing was enqueued; enqueue jobs with unique keys one by one",
+            ) from None
+        except (psycopg.errors.CheckViolation, psycopg.DataError) as error:
+            raise UsageError(
+                f"a job of the batch cannot be stored ({_reason(error)})", "nothing was enqueued"
+            ) from None
+        connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
+        return count
+
+    def tenant(self, connection: Connection[TupleRow], slug: str) -> Tenant:
+        """The tenant called ``slug``; raises UsageError when there is none."""
+        row = connection.execute(self._sql["tenant_by_slug"], [slug]).fetchone()
+        if row is None:
+            raise UsageError(f"there is no tenant {slug!r}", f"add it with: batchproc tenants add {slug}")
+        return Tenant(*row)
+
+    def tenants(self, connection: Connection[TupleRow], *, after: int = 0, limit: int = 100) -> list[Tenant]:
+        """Tenants by id, after the id ``after``."""
+        rows = connection.execute(self._sql["list_tenants"], [after, limit]).fetchall()
+        return [Tenant(*row) for row in rows]
+
+    def add_tenant(self, connection: Connection[TupleRow], slug: str) -> Tenant:
+        """Adds a tenant; raises UsageError when the slug is taken or not of the form ``[a-z0-9][a-z0-9_-]*``."""
+        try:
+            row = connection.execute(self._sql["add_tenant"], [slug]).fetchone()
+        except psycopg.errors.CheckViolation:
+            raise UsageError(
+                f"{slug!r} cannot be a tenant's slug",
+                "use at most 63 lower-case letters, digits, - and _, beginning with a letter or digit",
+            ) from None
+        if row is None:
+            raise UsageError(f"tenant {slug!r} already exists", "change it with: batchproc tenants set")
+        return Tenant(*row)
+
+    def set_tenant(
+        self,
+        connection: Connection[TupleRow],
+        slug: str,
+        *,
+        weight: float | None = None,
+        max_running: int | None = None,
+        unlimited: bool = False,
+        paused: bool | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> Tenant:
+        """Changes what is not None; ``settings`` are merged into what is stored, None values taken out."""
+        row = connection.execute(
+            self._sql["set_tenant"],
+            {
+                "slug": slug,
+                "weight": weight,
+                "max_running": max_running,
+                "unlimited": unlimited,
+                "paused": paused,
+                "settings": json.dumps(settings or {}),
+            },
+        ).fetchone()
+        if row is None:
+            raise UsageError(f"there is no tenant {slug!r}", f"add it with: batchproc tenants add {slug}")
+        connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
+        return Tenant(*row)
+
+    def known_kinds(self, connection: Connection[TupleRow]) -> set[str]:
+        """The kinds that any live node can run."""
+        return {row[0] for row in connection.execute(self._sql["known_kinds"]).fetchall()}
+
+    def retry(self, connection: Connection[TupleRow], job_ids: list[int]) -> list[tuple[int, str]]:
+        """Makes discarded and cancelled jobs available again with fresh budgets.
+
+        Returns:
+            Per id found (job_id, what happened): ``available``, or the state that kept it from being retried, or
+            ``superseded`` when a job with its unique key does its work already.
+
+        Raises:
+            UsageError: a job with the unique key of one of these was enqueued at the same moment.
+        """
+        try:
+            rows = connection.execute(self._sql["retry_jobs"], [job_ids]).fetchall()
+        except psycopg.errors.UniqueViolation:
+            raise UsageError(
+                "a job with the unique key of one of these was enqueued at the same moment",
+                "nothing was retried; retry them again",
+            ) from None
+        connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
+        return [(row[0], row[1]) for row in rows]
+
+    def _values(self, job: NewJob, spec: KindSpec | None) -> dict[str, Any]:
+        return {
+            "tenant_id": job.tenant_id,
+            "document_id": job.document_id,
+            "kind": job.kind,
+            "lane": int(job.lane),
+            "priority": job.priority,
+            "run_at": job.run_at,
+            "args": json.dumps(job.args),
+            "unique_key": job.unique_key,
+            "unique_while_running": bool(spec and spec.unique_while_running),
+            "max_attempts": job.max_attempts or (spec.max_attempts if spec else 5),
+            "campaign_id": job.campaign_id,
+            "run_id": job.run_id,
+        }
+
+    def _row(self, job: NewJob, spec: KindSpec | None) -> list[Any]:
+        values = self._values(job, spec)
+        values["state"] = JobState.SCHEDULED if job.run_at else JobState.AVAILABLE
+        values["run_at"] = job.run_at or "now"
+        return [values[name] for name in _COPY_COLUMNS]
+
+
+# The order of copy_jobs.sql.
+_COPY_COLUMNS = (
+    "tenant_id",
+    "document_id",
+    "kind",
+    "lane",
+    "priority",
+    "state",
+    "run_at",
+    "args",
+    "unique_key",
+    "unique_while_running",
+    "max_attempts",
+    "campaign_id",
+    "run_id",
+)
+
+
+def _unknown_owner(job: NewJob) -> UsageError:
+    if job.document_id is None:
+        return UsageError(f"there is no tenant with id {job.tenant_id}", "see: batchproc tenants list")
+    return UsageError(
+        f"tenant {job.tenant_id} has no document {job.document_id}", "see: batchproc documents list --tenant SLUG"
+    )
+
+
+def _unstorable(job: NewJob, error: psycopg.Error) -> UsageError:
+    return UsageError(
+        f"the {job.kind!r} job for tenant {job.tenant_id} cannot be stored ({_reason(error)})",
+        "kinds are lower-case letters, digits and _; priorities 1 to 9; unique keys at most 200 characters; no text"
+        " holds NUL",
+    )
+
+
+def _reason(error: psycopg.Error) -> str:
+    """What the database refused, without the values, which may be anything."""
+    return error.diag.constraint_name or error.sqlstate or type(error).__name__

@@ -1,0 +1,69 @@
+"""``batchproc db``, as a person uses it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from batchproc.cli.db import db
+from batchproc.core.errors import UsageError
+from batchproc.embedded import EmbeddedServer
+from tests.database import new_home, remove_server
+
+
+@pytest.fixture(scope="module")
+def module_home() -> Iterator[Path]:
+    """A home whose server the tests of this module share; they start it."""
+    home = new_home()
+    yield home
+    remove_server(EmbeddedServer(home))
+
+
+@pytest.fixture
+def home(module_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home that the commands find in the environment."""
+    monkeypatch.setenv("BATCHPROC_HOME", str(module_home))
+    return module_home
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(db, arguments, catch_exceptions=False)
+
+
+def test_a_server_is_started_shown_and_stopped(home: Path) -> None:
+    server = EmbeddedServer(home)
+    assert run("start").output == f"running: {server.url}\n"
+    assert run("url").output == f"{server.url}\n"
+    shown = json.loads(run("status", "--json").output)
+    assert (shown["running"], shown["state"], shown["url"]) == (True, "ready", server.url)
+    assert shown["version"].startswith("18")
+    assert "state             ready\n" in run("status").output
+    assert run("stop").output == "stopped\n"
+    assert run("stop").output == "not running\n"
+    shown = json.loads(run("status", "--json").output)
+    assert (shown["running"], shown["state"], shown["pid"]) == (False, "stopped", None)
+
+
+def test_dump_and_restore_start_the_server_themselves(home: Path, tmp_path: Path) -> None:
+    run("stop")
+    file = tmp_path / "dump"
+    assert run("dump", str(file)).output == f"dumped to {file} ({file.stat().st_size} bytes)\n"
+    run("stop")
+    assert run("restore", "--clean", str(file)).output == f"restored from {file}\n"
+    with pytest.raises(UsageError, match="no file"):
+        run("restore", str(tmp_path / "absent"))
+
+
+def test_psql_gets_the_arguments(home: Path) -> None:
+    command = "from batchproc.cli.db import db; db()"
+    arguments = ["psql", "-At", "-c", "select current_user, current_database()"]
+    called = subprocess.run(
+        [sys.executable, "-c", command, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert called.stdout == "batchproc|batchproc\n", called.stderr

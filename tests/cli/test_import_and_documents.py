@@ -1,0 +1,149 @@
+"""``import`` and ``documents`` as a person or a script calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batchproc.cli.main import run
+from batchproc.database import connect
+from batchproc.documents.store import DocumentStore, Tag
+from tests.handlers.running_job import Conn, add_tenant, add_text
+
+
+@pytest.fixture
+def connection(database_url: str) -> Iterator[Conn]:
+    with connect(database_url) as opened:
+        add_tenant(opened, "acme")
+        yield opened
+
+
+class Shell:
+    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
+        self._url = url
+        self._capture = capture
+        self.out = self.err = ""
+
+    def run(self, *arguments: str) -> int:
+        """The exit code; what was printed is in ``out`` and ``err``."""
+        self._capture.readouterr()
+        code = run(["--database", self._url, *arguments])
+        self.out, self.err = self._capture.readouterr()
+        return code
+
+    def json(self, *arguments: str) -> Any:
+        self.run(*arguments, "--json")
+        assert self.out.count("\n") == 1
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def shell(database_url: str, connection: Conn, capfd: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(database_url, capfd)
+
+
+@pytest.fixture
+def odd_file(tmp_path: Path) -> Path:
+    file = tmp_path / os.fsdecode(b"a\xff\nb")
+    file.write_bytes(b"odd")
+    return file
+
+
+def test_import_says_what_became_of_each_path(shell: Shell, odd_file: Path, tmp_path: Path) -> None:
+    found = shell.json("import", str(odd_file), str(tmp_path / "none"), "--tenant", "acme")
+    shown = f"{tmp_path}/a\\xff\nb"
+    assert [list(document) for document in found["documents"]] == [
+        ["document_id", "job_id", "path", "sha256", "duplicate"]
+    ]
+    assert (found["documents"][0]["path"], found["documents"][0]["duplicate"]) == (shown, False)
+    assert found["rejected"] == [{"path": str(tmp_path / "none"), "failure_code": "source_missing"}]
+    assert shell.run("import", str(odd_file), "--tenant", "acme") == 0
+    assert f"{tmp_path}/a\\xff\\x0ab" in shell.out
+    assert shell.run("import", str(tmp_path / "none"), "--tenant", "acme") == 1
+    assert "source_missing" in shell.err
+
+
+def test_names_that_begin_with_a_dash_come_after_two(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "--json").write_bytes(b"dash")
+    monkeypatch.chdir(tmp_path)
+    assert shell.run("import", "--tenant", "acme", "--", "--json") == 0
+    assert shell.json("documents", "list")["documents"][0]["path"] == str(tmp_path / "--json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tenant", "nobody", "."], "there is no tenant 'nobody': add it with: batchproc tenants add nobody"),
+        (["--tenant", "acme"], "nothing to import"),
+        (["--tenant", "acme", "--language", "../x", "."], "is no language"),
+        (["--tenant", "acme", "--manifest", "none.ndjson"], "none.ndjson cannot be read: No such file"),
+        (["."], "Missing option '--tenant'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_imports_nothing(
+    shell: Shell,
+    connection: Conn,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    assert shell.run("import", *arguments) == 2
+    assert message in shell.err
+    assert shell.err.count("\n") == 1
+    assert connection.execute("select count(*) from batchproc.documents").fetchone() == (0,)
+
+
+def test_options_of_import_reach_the_documents_and_jobs(shell: Shell, connection: Conn, odd_file: Path) -> None:
+    options = ["--tenant", "acme", "--language", "deu,eng", "--lane", "interactive", "--priority", "1"]
+    assert shell.run("import", str(odd_file), *options) == 0
+    jobs = connection.execute("select kind, lane, priority, max_attempts from batchproc.processing_jobs").fetchall()
+    assert jobs == [("ocr", 0, 1, 5)]
+    assert shell.json("documents", "list")["documents"][0]["language"] == "deu+eng"
+
+
+def test_a_listing_is_paged(shell: Shell, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}").write_bytes(b"%d" % number)
+    shell.run("import", str(tmp_path), "--tenant", "acme", "--no-jobs")
+    first = shell.json("documents", "list", "--limit", "2", "--status", "pending")
+    assert (len(first["documents"]), first["next"]) == (2, first["documents"][1]["document_id"])
+    last = shell.json("documents", "list", "--after", str(first["next"]), "--tenant", "acme")
+    assert (len(last["documents"]), last["next"]) == (1, None)
+    assert shell.run("documents", "list", "--tenant", "nobody") == 2
+
+
+def test_a_document_is_shown_with_its_pages_and_text(shell: Shell, connection: Conn, odd_file: Path) -> None:
+    imported = shell.json("import", str(odd_file), "--tenant", "acme")["documents"][0]
+    document_id = str(imported["document_id"])
+    assert shell.run("documents", "text", document_id) == 1
+    assert "has no text (pending)" in shell.err
+    tenant_id = add_tenant(connection, "acme")
+    revision = add_text(connection, tenant_id, imported["document_id"], ["one\n", "", "drei ä\n"])
+    DocumentStore("batchproc", tenant_id=tenant_id).add_tag(connection, imported["document_id"], Tag("t"), "person")
+
+    shown = shell.json("documents", "show", document_id)
+    assert (shown["tenant"], shown["status"], shown["tags"], shown["revision"]) == (
+        "acme",
+        "completed",
+        ["t"],
+        revision,
+    )
+    assert [list(page) for page in shown["pages"]] == [
+        ["page", "state", "confidence", "words", "rotation", "seconds", "failure_code"]
+    ] * 3
+    assert [page["words"] for page in shown["pages"]] == [1, 0, 2]
+    assert shell.run("documents", "text", document_id) == 0
+    assert shell.out == "one\n\f\fdrei ä\n"
+    assert shell.json("documents", "text", document_id)["pages"] == ["one\n", "", "drei ä\n"]
+    assert shell.run("documents", "show", "999") == 2
+    assert shell.err == "batchproc: there is no document 999: see: batchproc documents list\n"

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from batchproc.ocr.bounds import Bounds
+from batchproc.ocr.errors import OcrFailure
+from tests.ocr.reading import fails_as
+
+A3_AT_600 = (7016, 9921)
+
+
+def test_a_fine_a3_scan_fits_and_four_hundred_megapixels_do_not() -> None:
+    Bounds().check_pixels(*A3_AT_600)
+    with fails_as("too_large"):
+        Bounds().check_pixels(20_000, 20_000)
+    with fails_as("too_large"):
+        Bounds().check_pixels(40_000, 10)
+
+
+def test_a_sheet_is_rendered_as_asked_or_up_to_a_third_coarser() -> None:
+    bounds = Bounds(max_pixels=8_415_000)  # letter at 300 dpi, to the pixel
+    assert bounds.render_size(612, 792, 300) == (2550, 3300, 300)
+    width, height, dpi = bounds.render_size(792, 1224, 300)
+    assert 200 <= dpi < 300
+    assert width * height <= 8_415_000
+    with fails_as("too_large"):
+        bounds.render_size(1224, 1584, 300)
+
+
+@pytest.mark.parametrize("height", [2_147_483_648.0, 1e300])
+def test_an_absurd_sheet_is_too_large(height: float) -> None:
+    with fails_as("too_large"):
+        Bounds().render_size(595, height, 300)
+
+
+@pytest.mark.parametrize("size", [0.0, -5.0, math.nan, math.inf])
+def test_a_sheet_without_size_is_unreadable(size: float) -> None:
+    with fails_as("unreadable_file"):
+        Bounds().render_size(size, 100, 300)
+
+
+def test_a_document_is_refused_only_when_no_page_can_be_read() -> None:
+    bad = OcrFailure("unreadable_file", "damaged")
+    Bounds().check_document([bad, (100, 100)])
+    with fails_as("unreadable_file"):
+        Bounds().check_document([bad, OcrFailure("too_large")])
+    with fails_as("unreadable_file"):
+        Bounds().check_document([])
+    with fails_as("too_large"):
+        Bounds(max_document_pixels=15_000).check_document([(100, 100), (100, 100)])
+    with fails_as("too_large"):
+        Bounds(max_pages=1).check_document([(1, 1), (1, 1)])

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from batchproc.ocr.engine import Orientation, require_languages
+from batchproc.ocr.recall import word_recall
+from batchproc.ocr.tessdata import Tessdata, default_folder
+from batchproc.ocr.tesseract import MAX_LOADED, TesseractEngine
+from tests.ocr import drawn
+from tests.ocr.reading import fails_as
+
+Folders = Callable[..., list[Path]]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    """Makes a folder of language files for each argument, a comma-separated list of languages."""
+
+    def make(*lists: str) -> list[Path]:
+        made = []
+        for number, names in enumerate(lists):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            for name in names.split(","):
+                (folder / f"{name}.traineddata").symlink_to(default_folder() / f"{name}.traineddata")
+            made.append(folder)
+        return made
+
+    return make
+
+
+def test_words_confidence_and_version(engine: TesseractEngine) -> None:
+    found = engine.recognise(drawn.page(), dpi=300, languages=("eng",))
+    assert word_recall(" ".join(drawn.ENGLISH), found.text) == 1.0
+    assert found.confidence is not None
+    assert 80 <= found.confidence <= 100
+    assert (found.words, found.rotation) == (14, 0)
+    assert engine.name == "tesseract"
+    assert engine.version[0].isdigit()
+    assert {"eng", "deu"} <= engine.languages()
+    assert "osd" not in engine.languages()
+
+
+def test_german_umlauts(engine: TesseractEngine) -> None:
+    found = engine.recognise(drawn.page(drawn.GERMAN), dpi=300, languages=("deu",))
+    assert word_recall(" ".join(drawn.GERMAN), found.text) == 1.0
+
+
+def test_nothing_to_read_has_no_confidence(engine: TesseractEngine) -> None:
+    found = engine.recognise(drawn.page([]), dpi=300, languages=("eng",))
+    assert (found.text, found.confidence, found.words) == ("", None, 0)
+
+
+def test_the_engine_prints_nothing(engine: TesseractEngine, capfd: pytest.CaptureFixture[str]) -> None:
+    for size in ((1, 1), (2, 400), (400, 2)):
+        engine.recognise(drawn.page([], size=size), dpi=300, languages=("eng",))
+        engine.orientation(drawn.page([], size=size), 300)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("languages", [("deu", "fra"), ("../eng",), ("eng+deu",), ("",), ()])
+def test_a_language_without_data_is_named_and_never_dropped(
+    engine: TesseractEngine, languages: tuple[str, ...]
+) -> None:
+    with fails_as("missing_language"):
+        engine.recognise(drawn.page(), dpi=300, languages=languages)
+
+
+def test_languages_can_be_checked_before_the_first_page(engine: TesseractEngine) -> None:
+    require_languages(engine, ("eng", "deu"))
+    with fails_as("missing_language"):
+        require_languages(engine, ("eng", "fra"))
+
+
+def test_damaged_data_is_a_missing_language(folders: Folders) -> None:
+    (folder,) = folders("eng")
+    (folder / "deu.traineddata").write_bytes(b"not what it seems")
+    engine = TesseractEngine([folder])
+    try:
+        with fails_as("missing_language"):
+            engine.recognise(drawn.page(), dpi=300, languages=("eng", "deu"))
+    finally:
+        engine.close()
+
+
+def test_languages_of_several_folders_work_together(
+    folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = TesseractEngine(folders("eng,osd", "deu"))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    found = engine.recognise(drawn.page(drawn.GERMAN), dpi=300, languages=("eng", "deu"))
+    engine.close()
+    assert "Bäume" in found.text
+    assert list(scratch.iterdir()) == []
+
+
+def test_the_first_folder_that_has_a_language_counts(folders: Folders) -> None:
+    first, second = folders("deu", "eng")
+    (first / "eng.traineddata").write_bytes(b"another")
+    assert Tessdata([first, second]).hash_of(["eng"]) != Tessdata([second, first]).hash_of(["eng"])
+
+
+def test_the_hash_is_of_the_languages_used(folders: Folders) -> None:
+    small, large = folders("eng", "eng,deu")
+    assert Tessdata([small]).hash_of(["eng"]) == Tessdata([large]).hash_of(["eng"])
+    assert Tessdata([large]).hash_of(["eng", "deu"]) == Tessdata([large]).hash_of(["deu", "eng"])
+    assert Tessdata([large]).hash_of(["eng"]) != Tessdata([large]).hash_of(["deu"])
+    assert TesseractEngine([small]).data_hash != TesseractEngine([large]).data_hash
+
+
+def test_only_the_latest_language_sets_stay_loaded(folders: Folders) -> None:
+    engine = TesseractEngine(folders("eng,deu"))
+    tiny = drawn.page([], size=(50, 50))
+    sets = [("eng",), ("deu",), ("eng", "deu"), ("deu", "eng")]
+    assert len(sets) > MAX_LOADED
+    for languages in [*sets, *sets]:
+        engine.recognise(tiny, dpi=300, languages=languages)
+    assert list(engine._loaded) == sets[-MAX_LOADED:]
+    engine.close()
+    engine.close()
+    assert engine.recognise(tiny, dpi=300, languages=("eng",)).words == 0
+    engine.close()
+
+
+def test_the_orientation_is_the_turn_that_makes_it_upright(engine: TesseractEngine) -> None:
+    lines = [*drawn.ENGLISH, *drawn.ENGLISH]
+    image = drawn.page(lines, size=(900, 600)).rotate(180)
+    found = engine.orientation(image, 300)
+    assert isinstance(found, Orientation)
+    assert found.degrees == 180
+
+
+def test_without_its_data_there_is_no_orientation(folders: Folders) -> None:
+    engine = TesseractEngine(folders("eng"))
+    assert engine.orientation(drawn.page(), 300) is None
