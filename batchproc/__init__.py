@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Any
 from batchproc.version import __version__
 
 if TYPE_CHECKING:
-    from batchproc.api import Context, Failure, Lane, Queue, Snooze, handler
+    from batchproc.api import Context, Enqueued, Failure, Lane, NewJob, Queue, Snooze, StorageUnavailable, handler
 
-__all__ = ["Context", "Failure", "Lane", "Queue", "Snooze", "__version__", "handler"]
+__all__ = [
+    "Context",
+    "Enqueued",
+    "Failure",
+    "Lane",
+    "NewJob",
+    "Queue",
+    "Snooze",
+    "StorageUnavailable",
+    "__version__",
+    "handler",
+]
 
 
 def __getattr__(name: str) -> Any:

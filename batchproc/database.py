@@ -109,7 +109,7 @@ def connect(
         shown = redacted(url)
         if shown == _UNREADABLE:
             raise _unreadable_url() from None
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()).rstrip("?")
         raise EnvironmentFault(
             f"cannot connect to the database ({shown}): {reason}",
             "check that the server runs and that database.url is right (batchproc doctor)",

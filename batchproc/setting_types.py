@@ -180,7 +180,7 @@ Identifier = Annotated[str, _like(r"[a-z_][a-z0-9_]{0,62}", _NAME)]
 
 FailureCode = Annotated[str, _like(r"[a-z][a-z0-9_]{0,62}", _NAME)]
 
-KindName = Annotated[str, _like(r"[a-z][a-z0-9_.-]{0,62}", "must be a kind: lower-case letters, digits and _ . -")]
+KindName = Annotated[str, _like(r"[a-z][a-z0-9_]{0,62}", _NAME)]
 
 ModuleName = Annotated[
     str, _like(r"[^\W\d]\w*(\.[^\W\d]\w*)*", "must be the name of a Python module such as archive.handlers")

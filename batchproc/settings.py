@@ -132,7 +132,7 @@ class OcrBounds(Section):
     max_bytes: Size = Field(default=2**30, ge=1, description="The largest file.")
     max_pages: int = Field(default=10_000, ge=1, description="The most pages of one document.")
     max_pixels: int = Field(
-        default=150_000_000, ge=1, description="The most pixels of one page, as decoded or rendered."
+        default=120_000_000, ge=1, description="The most pixels of one page, as decoded or rendered."
     )
 
 
@@ -229,6 +229,9 @@ class Settings(Section):
     pool: Pool = Field(default=Pool(), description="The workers of this node.")
     dispatch: Dispatch = Field(default=Dispatch(), description="How jobs are chosen and claimed.")
     retry: Retry = Field(default=Retry(), description="Budgets and backoff of kinds that do not declare their own.")
+    resources: dict[KindName, Annotated[int, Field(ge=1, le=1000)]] = Field(
+        default={}, description="How many jobs may hold each named resource at once, over all nodes."
+    )
     run: Run = Field(default=Run(), description="What makes a run a success.")
     ocr: Ocr = Field(default=Ocr(), description="How pages are recognised.")
     storage: Storage = Field(default=Storage(), description="Where originals lie.")

@@ -79,11 +79,15 @@ class App:
     def connect(self) -> Connection[TupleRow]:
         """A connection to a database whose migrations are current; the embedded one is brought up to date."""
         connection = connect(self.database_url)
-        if self.is_embedded:
-            if migrate.pending(connection, self.schema):
-                migrate.apply(connection, self.schema)
-        else:
-            migrate.require_current(connection, self.schema)
+        try:
+            if self.is_embedded:
+                if migrate.pending(connection, self.schema):
+                    migrate.apply(connection, self.schema)
+            else:
+                migrate.require_current(connection, self.schema)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     @cached_property

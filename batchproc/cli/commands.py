@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import click
 
+from batchproc.cli.bench import bench
 from batchproc.cli.db import db
+from batchproc.cli.demo import demo
+from batchproc.cli.doctor import doctor
 from batchproc.cli.documents import documents
 from batchproc.cli.enqueue import enqueue
 from batchproc.cli.import_ import import_
@@ -14,7 +17,20 @@ from batchproc.cli.run import run
 from batchproc.cli.status import status
 from batchproc.cli.tenants import tenants
 
-_COMMANDS: tuple[click.Command, ...] = (run, import_, enqueue, status, jobs, documents, tenants, db, migrate)
+_COMMANDS: tuple[click.Command, ...] = (
+    run,
+    import_,
+    enqueue,
+    status,
+    jobs,
+    documents,
+    tenants,
+    db,
+    migrate,
+    doctor,
+    bench,
+    demo,
+)
 
 
 def register(group: click.Group) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 import click
 from psycopg import Connection
@@ -15,6 +16,7 @@ from batchproc.core.errors import UsageError
 from batchproc.core.job import NewJob
 from batchproc.ops import enqueueing
 from batchproc.ops.enqueueing import JobLine
+from batchproc.queue.store import Tenant, UnknownOwner
 
 
 @click.command()
@@ -24,7 +26,9 @@ from batchproc.ops.enqueueing import JobLine
 @click.option("--document", "document_id", type=int, metavar="ID", help="The document it works on.")
 @click.option("--lane", type=click.Choice(["interactive", "bulk"]), help="Default: the kind's own, else bulk.")
 @click.option("--priority", type=click.IntRange(1, 9), default=5, show_default=True, help="Lower goes first.")
-@click.option("--at", "at_text", metavar="TIME", help="Not before this time (ISO 8601, local without an offset).")
+@click.option(
+    "--at", "at_text", metavar="TIME", help="Not before this time (22:00 or ISO 8601; local without an offset)."
+)
 @click.option("--unique", "unique_key", metavar="KEY", help="Add nothing while a job with this key waits.")
 @click.option("--stdin", "from_stdin", is_flag=True, help="Read one JSON object a line: args, document_id, ...")
 @click.option("--force", is_flag=True, help="Also a kind that nobody knows (yet).")
@@ -53,7 +57,7 @@ def enqueue(
     line = JobLine(
         args=enqueueing.parse_args(args_text),
         document_id=document_id,
-        run_at=enqueueing.parse_time(at_text) if at_text else None,
+        run_at=enqueueing.parse_time(at_text, datetime.now().astimezone()) if at_text else None,
         unique_key=unique_key,
     )
     with app.connect() as connection:
@@ -67,12 +71,18 @@ def enqueue(
         if from_stdin:
             _many(app, connection, job, as_json)
         else:
-            _one(app, connection, job(line), as_json)
+            _one(app, connection, owner, job(line), as_json)
 
 
-def _one(app: App, connection: Connection[TupleRow], job: NewJob, as_json: bool) -> None:
+def _one(app: App, connection: Connection[TupleRow], owner: Tenant, job: NewJob, as_json: bool) -> None:
     entry = app.registry.get(job.kind)
-    enqueued = app.jobs.enqueue(connection, job, entry.spec if entry is not None else None)
+    try:
+        enqueued = app.jobs.enqueue(connection, job, entry.spec if entry is not None else None)
+    except UnknownOwner:
+        raise UsageError(
+            f"tenant {owner.slug} has no document {job.document_id}",
+            f"see: batchproc documents list --tenant {owner.slug}",
+        ) from None
     if as_json:
         emit_json({"job_id": enqueued.job_id, "duplicate": enqueued.duplicate})
     elif enqueued.duplicate:

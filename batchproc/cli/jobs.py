@@ -70,16 +70,19 @@ def retry_jobs(app: App, job_ids: tuple[int, ...], as_json: bool) -> None:
         found = dict(app.jobs.retry(connection, list(job_ids)))
     missing = [job_id for job_id in job_ids if job_id not in found]
     if as_json:
-        emit_json({"jobs": [{"job_id": job_id, "state": state} for job_id, state in found.items()], "missing": missing})
-    for job_id, state in found.items() if not as_json else ():
-        click.echo(f"job {job_id}: {_explained(state)}")
+        emit_json(
+            {"jobs": [{"job_id": job_id, "outcome": outcome} for job_id, outcome in found.items()], "missing": missing}
+        )
+    else:
+        for job_id, outcome in found.items():
+            click.echo(f"job {job_id}: {_explained(outcome)}")
     if missing:
         raise UsageError(f"there is no job {', '.join(map(str, missing))}", "see: batchproc jobs list")
 
 
-def _explained(state: str) -> str:
-    if state == JobState.AVAILABLE:
+def _explained(outcome: str) -> str:
+    if outcome == "retried":
         return "available again"
-    if state == "superseded":
+    if outcome == "superseded":
         return "left as it is: a job with the same unique key waits already"
-    return f"left as it is: only discarded and cancelled jobs can be retried, this one is {state}"
+    return f"left as it is: only discarded and cancelled jobs can be retried, this one is {outcome}"

@@ -34,6 +34,9 @@ class DefaultsToRun(click.Group):
             else:
                 break
         rest = args[position:]
+        if rest[:1] == ["--json"] and len(rest) > 1 and rest[1] in self.commands:
+            rest = [rest[1], "--json", *rest[2:]]
+            args = [*args[:position], *rest]
         if not rest or (rest[0].startswith("-") and rest[0] not in ("--help", "-h", "--version")):
             args = [*args[:position], "run", *rest]
         return super().parse_args(ctx, args)

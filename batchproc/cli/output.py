@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
@@ -43,7 +45,7 @@ def emit_rows(
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Prints a table; on a terminal it is fitted to the width, elsewhere nothing is cut."""
-    grid = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    grid = Table(box=None, pad_edge=False, show_edge=False)
     numeric = [
         bool(rows) and all(isinstance(row[i], int | float) or row[i] is None for row in rows)
         for i in range(len(columns))
@@ -52,8 +54,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         grid.add_column(column, justify="right" if right else "left", overflow="ellipsis", no_wrap=True)
     for row in rows:
         grid.add_row(*(Text(shown(value)) for value in row))
-    width = None if sys.stdout.isatty() else 100_000
-    Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False).print(grid)
+    drawn = io.StringIO()
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100_000
+    Console(file=drawn, width=width, highlight=False).print(grid)
+    for line in drawn.getvalue().splitlines():
+        click.echo(line.rstrip())
 
 
 def fields(pairs: Sequence[tuple[str, Any]]) -> None:

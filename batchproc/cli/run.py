@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import sys
-import time
-from typing import Any
 
 import click
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.output import emit_json, json_option
+from batchproc.cli.progress import ProgressLine
 from batchproc.config import worker_count
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Claim, Lane
-from batchproc.core.outcome import Completed, Failed, Outcome
+from batchproc.core.outcome import Outcome
+from batchproc.database import connect
 from batchproc.engine.node import Node, RunOptions, RunReport
 from batchproc.engine.ready import Scope
-from batchproc.log import one_line
-from batchproc.ops import summary
+from batchproc.ops import debugging, summary
+from batchproc.ops.outcome_text import outcome_line
 from batchproc.queue.inspection import Inspection
-
-_EVERY = 0.5
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="Run one job, JOB_ID or the next, and show its outcome.")
 @click.argument("job_id", type=int, required=False)
-@click.option(
-    "--in-process", is_flag=True, help="With --once JOB_ID: in this process, stopping in pdb on an exception."
-)
+@click.option("--in-process", is_flag=True, help="With --once: in this process, stopping in pdb on an exception.")
 @click.option("--forever", is_flag=True, help="Go on until SIGTERM instead of ending when nothing is left.")
 @click.option("--max-jobs", type=click.IntRange(1), metavar="N", help="End after N jobs.")
 @click.option("--tenant", "tenants", multiple=True, metavar="SLUG", help="Only this tenant's jobs. Repeatable.")
@@ -65,8 +61,7 @@ def run(
             frozenset([Lane[lane.upper()]] if lane else []),
         )
     if in_process:
-        assert job_id is not None
-        return _in_process(app, job_id)
+        return _in_process(app, job_id, scope, as_json)
     options = RunOptions(
         workers=1 if once else worker_count(app.settings),
         forever=forever,
@@ -74,11 +69,9 @@ def run(
         job_id=job_id,
         scope=scope,
     )
-    watch = _Outcomes() if once else _Progress()
-    report = Node(app.settings, app.database_url, app.direct_url, watch.observe, log_to_stderr=app.log_to_stderr).run(
-        options
-    )
-    watch.done()
+    with _Outcomes(as_json) if once else ProgressLine(lambda: _waiting(app, scope)) as watch:
+        node = Node(app.settings, app.database_url, app.direct_url, watch.observe, log_to_stderr=app.log_to_stderr)
+        report = node.run(options)
     _report(app, report, as_json, quiet=not once and not sys.stdout.isatty())
     return report.exit_code
 
@@ -86,16 +79,16 @@ def run(
 def _check_flags(once: bool, job_id: int | None, in_process: bool, forever: bool, max_jobs: int | None) -> None:
     if job_id is not None and not once:
         raise UsageError(f"unexpected argument {job_id}", f"to run that job alone: batchproc run --once {job_id}")
-    if in_process and (not once or job_id is None):
-        raise UsageError("--in-process needs a job", "batchproc run --once JOB_ID --in-process")
+    if in_process and not once:
+        raise UsageError("--in-process runs one job", "batchproc run --once [JOB_ID] --in-process")
     if once and (forever or max_jobs is not None):
         raise UsageError("--once runs one job", "leave out --forever and --max-jobs")
 
 
 def _set_up_log(app: App, *, keep: bool) -> None:
-    # From cron every line on stderr is a mail: without a terminal the summary says it all, and the log goes to
-    # its file. A developer's --once and a service's --forever keep their log.
-    app.log_to_stderr = keep or sys.stderr.isatty() or app.verbose
+    # From cron every line on stderr is a mail, and on a terminal it would break the progress line: the summary says
+    # it all, and the log goes to its file. A developer's --once and a service's --forever keep their log.
+    app.log_to_stderr = keep or app.verbose
 
 
 def _report(app: App, report: RunReport, as_json: bool, *, quiet: bool) -> None:
@@ -110,53 +103,35 @@ def _report(app: App, report: RunReport, as_json: bool, *, quiet: bool) -> None:
         click.echo(line)
 
 
-def _in_process(app: App, job_id: int) -> int:
-    from batchproc.ops import debugging
+def _in_process(app: App, job_id: int | None, scope: Scope, as_json: bool) -> int:
+    watch = _Outcomes(as_json)
+    report = debugging.run_in_process(app.settings, app.database_url, job_id, scope, watch.observe)
+    if as_json:
+        emit_json(summary.plain(report))
+    elif not report.counts.claimed:
+        click.echo("no job is due")
+    return report.exit_code
 
-    return debugging.run_in_process(app.settings, app.database_url, job_id)
 
-
-class _Progress:
-    """One line on a terminal, written over: done, failed, rate."""
-
-    def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
-        self._started = time.monotonic()
-        self._next = 0.0
-        self._done = 0
-        self._failed = 0
-
-    def observe(self, _claim: Claim, outcome: Outcome, _seconds: float) -> None:
-        self._done += 1
-        self._failed += isinstance(outcome, Failed)
-        now = time.monotonic()
-        if self._shown and now >= self._next:
-            self._next = now + _EVERY
-            rate = self._done / max(0.001, now - self._started)
-            click.echo(f"\r{self._done} attempts, {self._failed} failed, {rate:.1f}/s \x1b[K", nl=False, err=True)
-
-    def done(self) -> None:
-        if self._shown and self._done:
-            click.echo("\r\x1b[K", nl=False, err=True)
+def _waiting(app: App, scope: Scope) -> int:
+    with connect(app.database_url) as connection:
+        return Inspection(app.schema).count_due(
+            connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
+        )
 
 
 class _Outcomes:
-    """The outcome of the one job, in full."""
+    """Prints the outcome of the one job, in full; with ``--json`` the counts alone are printed."""
 
-    def observe(self, claim: Claim, outcome: Outcome, seconds: float) -> None:
-        click.echo(f"job {claim.job_id} {claim.kind}: {_described(outcome)} after {seconds:.2f} s")
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
 
-    def done(self) -> None:
+    def __enter__(self) -> _Outcomes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Nothing is left on the terminal to take away."""
 
-
-def _described(outcome: Outcome) -> str:
-    match outcome:
-        case Completed(result=result):
-            return f"completed {one_line(result)}" if result else "completed"
-        case Failed():
-            parts: list[Any] = [outcome.error_type, outcome.detail]
-            about = "; ".join(one_line(part) for part in parts if part)
-            return f"failed ({outcome.error_class}) {outcome.code}" + (f": {about}" if about else "")
-        case _:
-            return type(outcome).__name__.lower()
+    def observe(self, claim: Claim, outcome: Outcome, seconds: float) -> None:
+        if not self._as_json:
+            click.echo(outcome_line(claim, outcome, seconds))

@@ -88,8 +88,8 @@ class Place:
 def default_home(environ: Mapping[str, str]) -> Path:
     """The folder for batchproc's own data, an absolute path; not created.
 
-    ``$BATCHPROC_HOME``, else ``$XDG_DATA_HOME/batchproc``, else ``$HOME/.local/share/batchproc``, else, for root
-    (cron without HOME), ``/var/lib/batchproc``.
+    ``$BATCHPROC_HOME``, else ``$XDG_DATA_HOME/batchproc``, else ``.local/share/batchproc`` in ``$HOME`` or, where
+    that is not set (cron may not), in the home folder that the system knows.
 
     Raises:
         UsageError: none of them says where.
@@ -99,11 +99,15 @@ def default_home(environ: Mapping[str, str]) -> Path:
     # The XDG base directory specification: relative paths are to be ignored.
     if (data := environ.get("XDG_DATA_HOME", "")).startswith("/"):
         return Path(data) / "batchproc"
-    if (user_home := environ.get("HOME", "")).startswith("/"):
-        return Path(user_home) / ".local" / "share" / "batchproc"
-    if os.geteuid() == 0:
-        return SYSTEM_BASE
-    raise UsageError("neither BATCHPROC_HOME nor HOME is set", "set BATCHPROC_HOME to a folder of yours")
+    user_home = environ.get("HOME", "")
+    if not user_home.startswith("/"):
+        try:
+            user_home = pwd.getpwuid(os.geteuid()).pw_dir
+        except KeyError:
+            raise UsageError(
+                "neither BATCHPROC_HOME nor HOME is set", "set BATCHPROC_HOME to a folder of yours"
+            ) from None
+    return Path(user_home) / ".local" / "share" / "batchproc"
 
 
 def place_of(home: Path) -> Place:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import io
 import os
 import pickle
 import resource
@@ -15,16 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
-from batchproc.core import outcome as outcomes
-from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, Interrupted, Outcome, Snoozed
-from batchproc.engine import process_tree, processes
+from batchproc.core.outcome import ErrorClass, Failed, Outcome
+from batchproc.engine import process_tree, processes, reply
 from batchproc.engine.progress import ProgressWriter
-
-MAX_REPLY_BYTES = 4 << 20
-"""An outcome above this fails as ``result_too_large``: what is big goes through the database."""
 
 PROGRESS_FILE, TEMP_FOLDER = "progress", "tmp"
 _OOM_SCORE_ADJUSTMENT = 900
@@ -92,43 +86,15 @@ def warm_up() -> WarmUp:
 
 
 def run_job(job_id: int, claim_id: str) -> bytes:
-    """One job in the worker; returns the pickled outcome. It does not raise."""
+    """One job in the worker; returns the encoded outcome. It does not raise."""
     try:
         current_progress().begin(UUID(claim_id))
         assert _function is not None
-        return _encode(_function(job_id, claim_id))
+        return reply.encode(_function(job_id, claim_id))
     except MemoryError as error:
-        return _encode(Failed(ErrorClass.OUT_OF_MEMORY, "out_of_memory", _place(error)))
+        return reply.encode(Failed(ErrorClass.OUT_OF_MEMORY, "out_of_memory", _place(error)))
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is this attempt's failure alone
-        return _encode(Failed(ErrorClass.TRANSIENT, "internal_error", _place(error)))
-
-
-def decode(reply: bytes) -> Outcome:
-    """The outcome in a worker's reply, in the node, which imports no handler: only plain data is let through."""
-    try:
-        found = _PlainUnpickler(io.BytesIO(reply)).load()
-    except Exception as error:  # noqa: BLE001 - an outcome that cannot be read must not take the node along
-        return Failed(ErrorClass.TRANSIENT, "internal_error", f"{type(error).__name__} in the job's outcome")
-    if not isinstance(found, Completed | Failed | Snoozed | Interrupted | Cancelled):
-        return Failed(
-            ErrorClass.TRANSIENT, "internal_error", f"the job returned {type(found).__name__}, not an outcome"
-        )
-    return found
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if module == outcomes.__name__:
-            return getattr(outcomes, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
-
-
-def _encode(returned: object) -> bytes:
-    reply = pickle.dumps(returned, pickle.HIGHEST_PROTOCOL)
-    if len(reply) > MAX_REPLY_BYTES:
-        size = f"the outcome has {len(reply)} bytes, more than {MAX_REPLY_BYTES}"
-        return pickle.dumps(Failed(ErrorClass.PERMANENT, "result_too_large", detail=size))
-    return reply
+        return reply.encode(Failed(ErrorClass.TRANSIENT, "internal_error", _place(error)))
 
 
 def _place(error: BaseException) -> str:

@@ -82,6 +82,11 @@ class Dispatcher:
         return self._settling.counts
 
     @property
+    def holds_claims(self) -> bool:
+        """Whether claims of this node are not settled yet."""
+        return bool(self._settling.held())
+
+    @property
     def connection(self) -> Connection[TupleRow]:
         """The dispatcher's own connection, for its thread only."""
         return self._connection

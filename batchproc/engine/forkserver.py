@@ -12,7 +12,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from multiprocessing import forkserver, resource_tracker
+from pathlib import Path
 from typing import Any
 
 from loguru import logger
@@ -20,8 +22,8 @@ from loguru import logger
 from batchproc.engine import forkserver_hook, processes
 from batchproc.engine.process_tree import MARKER_VARIABLE
 
-STOP_SECONDS = 5.0
-"""How long the forkserver may take to end by itself."""
+STOP_SECONDS = 15.0
+"""How long the forkserver may take to end by itself, and before that all that is below it."""
 
 _MARKER_ROOM = 160
 _lock = threading.RLock()
@@ -85,6 +87,17 @@ def ensure_running(node_id: str, preload: tuple[str, ...]) -> int:
         return _our_pid
 
 
+def tidy_if_killed(workdir: Path) -> None:
+    """Lets a running forkserver remove the workers' folders in ``workdir`` when this process cannot any more."""
+    with _lock, contextlib.suppress(OSError, ValueError):
+        address = Path(getattr(forkserver._forkserver, "_forkserver_address", None) or "")
+        listed = address.with_name(forkserver_hook.WORKDIRS_FILE)
+        line = json.dumps(os.fspath(workdir.absolute())) + "\n"
+        if address.is_socket() and not (listed.exists() and line in listed.read_text()):
+            with listed.open("a") as file:
+                file.write(line)
+
+
 def running_pid() -> int | None:
     """The pid of the forkserver if it lives."""
     pid = getattr(forkserver._forkserver, "_forkserver_pid", None)
@@ -125,7 +138,7 @@ def _stop_forkserver() -> None:
 
 
 @contextlib.contextmanager
-def _environment(node_id: str, preload: tuple[str, ...]) -> Any:
+def _environment(node_id: str, preload: tuple[str, ...]) -> Iterator[None]:
     """What the forkserver finds in its environment; the hook puts back there what is only for its own start."""
     changed = {
         # Exactly the node's modules: without these it would look into the current folder first.

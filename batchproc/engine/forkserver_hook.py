@@ -12,13 +12,19 @@ import contextlib
 import importlib
 import json
 import os
+import shutil
 import signal
 import warnings
+from multiprocessing import forkserver
+from pathlib import Path
 from typing import Any
 
 from batchproc.engine import process_tree, processes
 
 CONFIG_VARIABLE = "BATCHPROC_FORKSERVER"
+WORKDIRS_FILE = "workdirs"
+"""Beside the forkserver's socket: the folders of the node's pools, a JSON text a line."""
+
 _NEEDED_BY_EVERY_WORKER = ("pebble", "batchproc.engine.one_worker", "batchproc.engine.child_setup")
 
 
@@ -46,16 +52,35 @@ def _set_up(config: dict[str, Any]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
     warnings.filterwarnings("ignore", message="forkserver: waitpid returned unexpected pid")
-    atexit.register(_end_everything, os.getpid())
+    atexit.register(_end_everything, os.getpid(), config["node_pid"])
     for module in (*_NEEDED_BY_EVERY_WORKER, *config["preload"]):
         # What fails here fails again in the worker, where it is reported.
         with contextlib.suppress(Exception):
             importlib.import_module(module)
 
 
-def _end_everything(pid: int) -> None:
-    if os.getpid() == pid:
-        process_tree.kill_descendants(pid)
+def _end_everything(pid: int, node_pid: int) -> None:
+    if os.getpid() != pid:
+        return
+    process_tree.kill_descendants(pid)
+    if os.getppid() != node_pid:
+        with contextlib.suppress(OSError, ValueError):
+            _tidy_after_a_killed_node()
+
+
+def _tidy_after_a_killed_node() -> None:
+    """Removes the workers' folders, and multiprocessing's own with our socket in it."""
+    socket = Path(forkserver._forkserver._forkserver_address)  # type: ignore[attr-defined] # not in typeshed
+    listed = socket.with_name(WORKDIRS_FILE)
+    for line in listed.read_text().splitlines():
+        workdir = Path(json.loads(line))
+        for folder in workdir.glob("slot-*"):
+            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it holds what is not ours
+            workdir.rmdir()
+    listed.unlink()
+    socket.unlink()
+    socket.parent.rmdir()
 
 
 _set_up_if_forkserver()

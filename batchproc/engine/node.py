@@ -14,11 +14,12 @@ from pathlib import Path
 from types import FrameType
 from uuid import uuid4
 
+import psycopg
 from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.core.errors import UsageError
+from batchproc.core.errors import BatchprocError, UsageError
 from batchproc.core.job import Claim, Lane
 from batchproc.core.outcome import Outcome
 from batchproc.database import connect
@@ -34,6 +35,11 @@ from batchproc.engine.settling import Settling
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.settings import Settings
 from batchproc.version import __version__
+
+_APPLICATION = "batchproc node"
+# The statements of the dispatcher are few and always the same. Left to itself PostgreSQL plans the settle anew each
+# time, since an array parameter's length makes every plan look different; that took as long as the rest of the tick.
+_SESSION = {"options": "-c plan_cache_mode=force_generic_plan"}
 
 
 @dataclass(frozen=True)
@@ -111,18 +117,19 @@ class Node:
             stack.enter_context(self._lease(store, known, options, dispatcher))
             try:
                 _drive(dispatcher, options)
-            except BaseException:
+            except BaseException as error:
                 dispatcher.abandon()
+                self._leave_after(error, store, dispatcher, run_id)
                 raise
             return self._leave(store, dispatcher, run_id, options, started)
 
     # -- the parts
 
     def _connect(self) -> Connection[TupleRow]:
-        return connect(self._database_url, application_name="batchproc node")
+        return connect(self._database_url, application_name=_APPLICATION, options=_SESSION)
 
     def _connect_directly(self) -> Connection[TupleRow]:
-        return connect(self._direct_url, application_name="batchproc node")
+        return connect(self._direct_url, application_name=_APPLICATION, options=_SESSION)
 
     @contextlib.contextmanager
     def _pool(self, store: NodeStore, workers: int) -> Iterator[WorkerPool]:
@@ -225,14 +232,28 @@ class Node:
         store.leave(dispatcher.connection)
         return report
 
+    def _leave_after(self, error: BaseException, store: NodeStore, dispatcher: Dispatcher, run_id: int) -> None:
+        exit_code = error.exit_code if isinstance(error, BatchprocError) else 3
+        try:
+            store.finish_run(dispatcher.connection, run_id, exit_code, dispatcher.counts.plain())
+            if not dispatcher.holds_claims:
+                store.leave(dispatcher.connection)
+        except psycopg.Error as failed:
+            logger.warning("the node could not leave ({}): its lease ends by itself", type(failed).__name__)
+
 
 def _drive(dispatcher: Dispatcher, options: RunOptions) -> None:
     if options.job_id is not None and not dispatcher.claim(options.job_id):
-        raise UsageError(
-            f"job {options.job_id} does not wait to be run",
-            f"see: batchproc jobs show {options.job_id}; to run it again: batchproc jobs retry {options.job_id}",
-        )
+        raise does_not_wait(options.job_id)
     dispatcher.run()
+
+
+def does_not_wait(job_id: int) -> UsageError:
+    """The error for a job that was asked for by its id and is running, ended or not there."""
+    return UsageError(
+        f"job {job_id} does not wait to be run",
+        f"see: batchproc jobs show {job_id}; to run it again: batchproc jobs retry {job_id}",
+    )
 
 
 def _facts(store: NodeStore, known: kinds.Kinds, options: RunOptions) -> NodeFacts:

@@ -67,13 +67,13 @@ def kill_tree(origin: Origin, known: Iterable[ProcessId] = (), limit: float = 10
     """
     give_up = time.monotonic() + limit
     known = frozenset(known)
+    ours = frozenset({os.getsid(0), origin.forkserver or 0})  # the forkserver leads a session
     survivors: list[ProcessId] = []
     if _still(origin.root):
-        _stop_group(origin.root)
-        _freeze(partial(tree, origin.root, dead=set()), give_up)
+        _freeze(partial(tree, origin.root, dead=set()), give_up, ours)
         survivors += _kill_all(partial(descendants, origin.root.pid), give_up)
         survivors += _kill_all(lambda _: [top] if (top := _still(origin.root)) else [], give_up)
-    _freeze(partial(leftovers, origin, known), give_up)
+    _freeze(partial(leftovers, origin, known), give_up, ours)
     survivors += _kill_all(partial(leftovers, origin, known), give_up)
     return [process for process in dict.fromkeys(survivors) if is_alive(process)]
 
@@ -81,7 +81,7 @@ def kill_tree(origin: Origin, known: Iterable[ProcessId] = (), limit: float = 10
 def kill_descendants(pid: int, limit: float = 10.0) -> None:
     """Kills everything below a process, but not itself."""
     give_up = time.monotonic() + limit
-    _freeze(partial(descendants, pid, dead=set()), give_up)
+    _freeze(partial(descendants, pid, dead=set()), give_up, frozenset({os.getsid(pid), os.getsid(0)}))
     _kill_all(partial(descendants, pid), give_up)
 
 
@@ -127,20 +127,31 @@ def _comes_from(candidate: Stat, origin: Origin) -> bool:
     return unmarked and origin.forkserver is not None and candidate.parent == origin.forkserver
 
 
-def _freeze(search: Search, give_up: float) -> None:
+def _freeze(search: Search, give_up: float, ours: frozenset[int]) -> None:
     """Stops what is found until two searches in a row find the same processes, all stopped.
 
-    One is not enough: while it goes on, an orphan may move to a parent whose children were already read.
+    One is not enough: while it goes on, an orphan may move to a parent whose children were already read. ``ours`` are
+    sessions whose groups hold others too.
     """
     before: set[ProcessId] = set()
     forbidden: set[ProcessId] = set()
+    groups: set[int] = set()
     patience = time.monotonic() + _DISK_PATIENCE
 
     def stop(member: Stat) -> None:
-        if member.alive and member.state not in "Tt" and not _signalled(member.process, signal.SIGSTOP):
+        if member.group not in groups and member.session not in ours:
+            # One call for a whole group, which no fork can slip through. A session that a worker's tree has made has
+            # no groups but its own.
+            groups.add(member.group)
+            with contextlib.suppress(OSError):
+                os.killpg(member.group, signal.SIGSTOP)
+        elif member.alive and member.state not in "Tt" and not _signalled(member.process, signal.SIGSTOP):
             forbidden.add(member.process)
 
+    # What cannot be frozen is killed while it runs, which takes time too.
+    give_up -= (give_up - time.monotonic()) / 2
     while time.monotonic() < give_up:
+        groups.clear()
         members = [member for member in search(stop) if member.alive and member.process not in forbidden]
         moving = [member for member in members if member.state not in _STOPPED]
         now = {member.process for member in members}
@@ -181,11 +192,3 @@ def _signalled(process: ProcessId, number: signal.Signals) -> bool:
 def _still(process: ProcessId) -> Stat | None:
     found = read_stat(process.pid)
     return found if found is not None and found.process == process else None
-
-
-def _stop_group(root: ProcessId) -> None:
-    """Stops a whole process group in one call, which no fork can slip through."""
-    top = _still(root)
-    if top is not None and top.group == root.pid and root.pid != os.getpgrp():
-        with contextlib.suppress(OSError):
-            os.killpg(root.pid, signal.SIGSTOP)

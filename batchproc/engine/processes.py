@@ -101,7 +101,8 @@ def descendants(pid: int, visit: Visit = nothing, dead: set[int] | None = None) 
     parents = [pid]
     while parents:
         parent = parents.pop()
-        for child in _children(parent):
+        # The newest first: among thousands of zombies they are the ones that may be gone in a moment.
+        for child in reversed(_children(parent)):
             child_stat = None if child in seen else read_stat(child)
             if child_stat is None:
                 continue

@@ -6,6 +6,7 @@ none needs a new thread, which a fork bomb could refuse it, to end a job. The st
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -20,7 +21,7 @@ from loguru import logger
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.outcome import Cancelled, Interrupted, Outcome
-from batchproc.engine import child_setup
+from batchproc.engine import reply
 from batchproc.engine.pool_types import Ended, Running, Work
 from batchproc.engine.progress import Progress
 from batchproc.engine.verdict import DIED, START, WORN, Job, Verdict, judge, limit_passed, progress_of, too_heavy
@@ -69,6 +70,7 @@ class Slot:
         self._job: Job | None = None
         self._generation = 0
         self._barren = 0
+        self._last_end = ""
         self._was_ready = False
         self._orders: queue.SimpleQueue[Verdict | None] = queue.SimpleQueue()
         self._keeper = threading.Thread(target=self._keep, name=f"slot-{number}", daemon=True)
@@ -165,7 +167,7 @@ class Slot:
                     self._replace(verdict)
         return near
 
-    # Inside; the first four under the lock.
+    # Inside. The first two are called under the lock.
 
     def _replace(self, verdict: Verdict) -> None:
         if self._state is _State.BUSY:
@@ -197,7 +199,7 @@ class Slot:
     def _job_done(self, job: Job, future: futures.Future[bytes]) -> None:
         """Runs in a thread of pebble's."""
         error = future.exception()
-        outcome = child_setup.decode(future.result()) if error is None else None
+        outcome = reply.decode(future.result()) if error is None else None
         with self._lock:
             if self._job is not job or job.future is not future or self._state is not _State.BUSY:
                 return
@@ -219,6 +221,7 @@ class Slot:
             if job is None or (claim_id is not None and job.work.claim_id != claim_id):
                 return False
             if self._state is not _State.STARTING:
+                job.unwanted = verdict.outcome
                 self._replace(verdict)
                 return True
             self._job = None  # it waited for a new worker
@@ -240,6 +243,9 @@ class Slot:
                 self._turn_over(verdict)
             except Exception as error:  # noqa: BLE001 - whatever it is, no job may be lost by it
                 logger.opt(exception=error).error("slot {} failed", self.number)
+                with contextlib.suppress(Exception):
+                    if self._worker is not None:
+                        self._worker.kill(self._options.kill_deadline)
                 self._give_up(f"{type(error).__name__}: {error}")
         self._say_farewell()
 
@@ -268,6 +274,7 @@ class Slot:
         log.log(level, "worker {} of slot {} {}: {}", worker.pid, self.number, verdict.reason, how)
         if job is None:
             self._barren = self._barren + 1 if worker.jobs == 0 else 0
+            self._last_end = f"{verdict.reason}: {how}"
         else:
             self._conclude(job, verdict, worker)
         while not gone and not self._shared.closing.wait(1.0):
@@ -286,7 +293,7 @@ class Slot:
         """A worker that is ready; None, and the slot is given up, when none can be had."""
         with self._lock:
             self._state = _State.STARTING
-        reason = "its workers die as soon as they are started"
+        reason = f"its workers end as soon as they are started, the last one {self._last_end}"
         attempts = self._options.start_attempts if self._barren <= _MAX_BARREN else 0
         for attempt in range(attempts):
             if self._shared.closing.wait(_pause(self._barren + attempt)):

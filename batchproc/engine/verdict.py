@@ -6,7 +6,7 @@ from concurrent import futures
 from dataclasses import dataclass
 
 from batchproc.core.outcome import ErrorClass, Failed, Interrupted, Outcome
-from batchproc.engine import child_setup
+from batchproc.engine import reply
 from batchproc.engine.pool_types import Work
 from batchproc.engine.progress import Progress
 from batchproc.engine.worker_handle import WorkerHandle
@@ -36,11 +36,14 @@ WORN = Verdict("has done its number of jobs")
 
 @dataclass(slots=True, eq=False)
 class Job:
+    """A job in its slot. ``unwanted`` is its outcome if it has not begun by the time its worker is dead."""
+
     work: Work
     submitted: float
     scheduled: float = 0.0
     future: futures.Future[bytes] | None = None
     tries: int = 0
+    unwanted: Outcome | None = None
 
     @property
     def deadline(self) -> float:
@@ -84,11 +87,11 @@ def judge(job: Job, verdict: Verdict, worker: WorkerHandle, draining: bool) -> O
     if future is not None and verdict.outcome is None:
         futures.wait([future], _CRASH_REPORT_SECONDS)  # for pebble's report, or a result still in the pipe
     if future is not None and future.done() and future.exception() is None:
-        return child_setup.decode(future.result())  # it had ended before it was killed
+        return reply.decode(future.result())  # it had ended before it was killed
     if verdict.outcome is not None:
         return verdict.outcome
     if future is None or not worker.begun(job.work):
-        return None
+        return job.unwanted
     if future.done() and isinstance(future.exception(), TimeoutError):
         return Interrupted("clock")  # pebble's limit is later than ours on a clock that nobody sets
     if draining:

@@ -156,6 +156,7 @@ class WorkerHandle:
     def _launch(self, folder: Path) -> futures.Future[Any]:
         options = self._plan.options
         self._forkserver_pid = forkserver.ensure_running(options.node_id, options.preload)
+        forkserver.tidy_if_killed(options.workdir)
         setup = child_setup.WorkerSetup(
             marker=self._marker,
             folder=os.fspath(folder),

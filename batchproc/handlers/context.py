@@ -16,8 +16,10 @@ from psycopg.rows import TupleRow
 from pydantic import BaseModel
 
 from batchproc.core.outcome import FollowUp
+from batchproc.database import connect
 from batchproc.documents.store import Document, DocumentStore
-from batchproc.handlers.errors import ClaimLost
+from batchproc.handlers.errors import ClaimLost, Failure
+from batchproc.handlers.resource_slots import resource_slot
 from batchproc.queue.claims import ClaimFence
 from batchproc.settings import Settings
 
@@ -29,6 +31,7 @@ class ProgressSink(Protocol):
     """Where progress goes; in a worker it is the slot's shared-memory record."""
 
     def set(self, done: int, total: int) -> None: ...
+    def beat(self) -> None: ...
     def checkpoint(self) -> None: ...
     def stopping(self) -> bool: ...
 
@@ -120,6 +123,32 @@ class Context:
         It inherits tenant, lane, priority, campaign and run; the document is this job's unless told.
         """
         self.follow_ups.append(FollowUp(kind, args or {}, document_id or self.document_id, unique))
+
+    @contextmanager
+    def slot(self, name: str) -> Iterator[None]:
+        """Holds one of the slots of a resource that the settings name under ``resources:``, such as ``{ai: 2}``.
+
+        While all are taken it waits; the wait counts towards ``timeout`` but is no stall. A handler holds one slot
+        of a resource at a time.
+
+        Raises:
+            Failure: the settings have no such resource (code ``internal_error``).
+        """
+        slots = self.settings.resources.get(name)
+        if slots is None:
+            raise Failure("internal_error", detail=f"the settings have no resource {name!r}: add it under resources:")
+        schema = self.settings.database.schema_name
+        direct_url = self.settings.database.direct_url
+        if direct_url is None:
+            with resource_slot(self.connect(), schema, name, slots, self.sink.beat):
+                yield
+        else:
+            # Behind a transaction pooler the worker's connection is no session; the lock needs one.
+            with (
+                connect(direct_url.get_secret_value(), application_name="batchproc worker") as session,
+                resource_slot(session, schema, name, slots, self.sink.beat),
+            ):
+                yield
 
     @property
     def stopping(self) -> bool:

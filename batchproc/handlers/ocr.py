@@ -61,6 +61,7 @@ class OcrResult(BaseModel):
     stall_timeout=120,
     max_timeouts=4,
     max_crashes=4,
+    fails_document=True,
     failure_codes=FAILURE_CODES
     | _ORIGINAL_CODES
     | {"permission_denied", "page_failed", "unknown_document", "no_space"},

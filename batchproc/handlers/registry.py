@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from types import ModuleType
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import KindSpec, Lane
+from batchproc.core.limits import CODE
 from batchproc.settings import Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -54,7 +55,7 @@ def handler(
     limit: int | None = None,
     unique_while_running: bool = False,
     lane: Lane | None = None,
-    failure_codes: Iterable[str] = (),
+    failure_codes: Collection[str] = (),
     fails_document: bool = False,
 ) -> Callable[[Function], Function]:
     """Declares the function below it as the handler of kind ``name``.
@@ -65,6 +66,11 @@ def handler(
     every option can be overridden under ``kinds:`` there. With ``fails_document`` a discarded job marks its
     document, unless that was completed before, as failed.
     """
+    for named in (name, *failure_codes):
+        if not CODE.match(named):
+            raise UsageError(
+                f"{named!r} cannot name a kind or failure code", "use at most 63 lower-case letters, digits and _"
+            )
     budgets = {
         "max_attempts": max_attempts,
         "max_timeouts": max_timeouts,

@@ -14,15 +14,17 @@ from batchproc.ocr.pixels import is_blank
 from batchproc.ocr.text_layer import is_good
 
 SURE: Final = 65.0
-"""A mean confidence from which on a page is taken to be upright. On drawn pages in six kinds of content and two
-language sets upright ones had 68 or more, others 53 or less (but for pages of only 0, 1, 6, 8 and 9: they read either
-way)."""
+"""A mean confidence from which on a page is taken to be upright. Measured with English data alone and with German: 72
+readings of upright drawn letters, clean and noisy, gave 88 or more, 72 of lying ones 50 or less; upright pages of
+numbers, capitals and codes 68 or more, lying ones 53 or less. It cannot help with pages of only 0, 1, 6, 8, 9, which
+read either way (87 to 92 when lying), and pages so noisy that hardly a word is found in any direction."""
 
 BETTER: Final = 10.0
 """The gain in confidence that a turned page must bring."""
 
 TRUSTED_ORIENTATION: Final = 5.0
-"""Confidence from which on an engine's orientation is believed; wrong ones stayed below 4."""
+"""Confidence from which on an engine's orientation is believed. On readable drawn pages at 300 dpi (reduced to 150, as
+`TesseractEngine` does) wrong ones had 2.0 at most, on unreadable ones 3.5."""
 
 _TURNS: Final = {
     90: Image.Transpose.ROTATE_270,  # Pillow's names count anticlockwise

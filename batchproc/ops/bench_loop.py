@@ -2,7 +2,7 @@
 
 Run as ``python -m batchproc.ops.bench_loop``. It reads one JSON object (paths, warm_up, tessdata, languages) from
 stdin, loads the engine, reads the page ``warm_up``, writes ``ready``, waits for a line, reads all pages and writes
-``{"ended": time.monotonic(), "texts": [...]}``.
+``{"ended": time.monotonic(), "texts": [...]}``. When stdin ends early it ends, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def main() -> None:
     )
     _read(api, order["warm_up"])
     print("ready", flush=True)  # noqa: T201 - the protocol
-    sys.stdin.readline()
+    if not sys.stdin.readline():
+        return
     texts = [_read(api, path) for path in order["paths"]]
     print(json.dumps({"ended": time.monotonic(), "texts": texts}), flush=True)  # noqa: T201 - the protocol
 

@@ -88,7 +88,7 @@ class BenchSchema:
 
 @contextmanager
 def bench_schema(settings: Settings, urls: Urls, **changes: Any) -> Iterator[BenchSchema]:
-    """A fresh schema ``batchproc_bench_<random>``, dropped at the end, also when a signal is that end.
+    """A fresh schema ``batchproc_bench_<random>``, dropped at the end, also when an exception is that end.
 
     Args:
         changes: sections of the settings that the bench replaces. Handlers, overrides of kinds and reserved workers
@@ -105,13 +105,12 @@ def bench_schema(settings: Settings, urls: Urls, **changes: Any) -> Iterator[Ben
         "kinds": {},
     }
     schema = BenchSchema(settings.model_copy(update=own | changes), urls)
-    with _ended_by_sigterm():
-        try:
-            with schema.connect() as connection:
-                migrate.apply(connection, name)
-            yield schema
-        finally:
-            _drop(schema)
+    try:
+        with schema.connect() as connection:
+            migrate.apply(connection, name)
+        yield schema
+    finally:
+        _drop(schema)
 
 
 def _drop(schema: BenchSchema) -> None:
@@ -128,8 +127,8 @@ def _drop(schema: BenchSchema) -> None:
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM raises BenchStopped, so that clean-up is done; as Ctrl-C does by itself."""
+def ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM raises BenchStopped, so that nothing is left behind; Ctrl-C raises KeyboardInterrupt anyhow."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise BenchStopped("the bench was stopped")

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import pdb
 import random
+import socket
 import sys
 import tempfile
+import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-from batchproc.core.errors import UsageError
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.fairness import Turn
+from batchproc.core.job import Claim, KindSpec
 from batchproc.core.outcome import Interrupted, Outcome
 from batchproc.core.settle import settle
 from batchproc.database import connect
 from batchproc.engine.counts import Counts
+from batchproc.engine.node import RunReport, does_not_wait
+from batchproc.engine.ready import Scope
 from batchproc.engine.worker import Worker, WorkerOptions
 from batchproc.handlers import registry
 from batchproc.handlers.registry import Registry
-from batchproc.queue.node_store import Ended, NodeFacts, NodeStore
+from batchproc.queue.endings import Ended
+from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.settings import Settings
+from batchproc.version import __version__
 
 # Nothing renews the lease while a person thinks at the debugger's prompt.
 _LEASE = 24 * 3600.0
@@ -29,6 +41,9 @@ class _NoProgress:
     """A progress record that nobody reads."""
 
     def set(self, done: int, total: int) -> None:
+        pass
+
+    def beat(self) -> None:
         pass
 
     def checkpoint(self) -> None:
@@ -41,43 +56,86 @@ class _NoProgress:
         pass
 
 
-def run_in_process(settings: Settings, database_url: str, job_id: int) -> int:
-    """Claims the job, runs it here, settles it; an exception of the handler stops in pdb on a terminal.
+def run_in_process(
+    settings: Settings,
+    database_url: str,
+    job_id: int | None,
+    scope: Scope,
+    observe: Callable[[Claim, Outcome, float], None],
+) -> RunReport:
+    """Claims the job (or, for None, one of ``scope`` that is due), runs it here and settles it.
 
-    Returns:
-        The exit code, as of ``run``.
+    An exception of the handler is printed with its traceback and, on a terminal, stops in pdb.
 
     Raises:
         UsageError: the job does not wait.
     """
+    started = time.monotonic()
     handlers = registry.for_settings(settings)
     store = NodeStore(settings.database.schema_name, uuid4(), handlers.specs())
-    facts = NodeFacts(store.node_id, "in process", 0, 1, tuple(handlers.specs()), (), "", "")
+    facts = NodeFacts(store.node_id, socket.gethostname(), os.getpid(), 1, tuple(handlers.specs()), (), "", __version__)
     counts = Counts()
     with connect(database_url) as connection:
         store.join(connection, facts, _LEASE)
+        run_id = store.start_run(connection, {"in_process": True})
         try:
-            claim = store.claim_one(connection, job_id, None)
-            if claim is None:
-                raise UsageError(f"job {job_id} does not wait to be run", f"see: batchproc jobs show {job_id}")
-            outcome = _attempt(settings, database_url, handlers, claim.job_id, claim.claim_id)
-            spec = handlers[claim.kind].spec
-            claim = store.refreshed(connection, [claim]).get(claim.claim_id, claim)
-            moved = settle(claim, outcome, spec, max_node_losses=settings.retry.max_node_losses, jitter=random.random())  # noqa: S311
-            stored = store.settle(connection, [Ended(moved)]).states.get(job_id)
-            if stored is not None:
-                counts.add(moved, stored)
-            print(f"job {job_id} {claim.kind}: {outcome}")  # noqa: T201 - a command's output
+            claim = _claim(store, connection, job_id, scope, run_id, handlers)
+            if claim is not None:
+                counts.claimed = 1
+                outcome = _attempt(settings, database_url, handlers, claim)
+                observe(claim, outcome, time.monotonic() - started)
+                _settle(store, connection, settings, handlers, claim, outcome, counts)
+            exit_code = counts.exit_code(settings.run.accept_codes)
+            store.finish_run(connection, run_id, exit_code, counts.plain())
         finally:
             store.leave(connection)
-    return counts.exit_code(settings.run.accept_codes)
+    return RunReport(run_id, counts, 0, time.monotonic() - started, exit_code)
 
 
-def _attempt(settings: Settings, database_url: str, handlers: Registry, job_id: int, claim_id: UUID) -> Outcome:
+def _claim(
+    store: NodeStore,
+    connection: Connection[TupleRow],
+    job_id: int | None,
+    scope: Scope,
+    run_id: int,
+    handlers: Registry,
+) -> Claim | None:
+    if job_id is not None:
+        claim = store.claim_one(connection, job_id, run_id)
+        if claim is None:
+            raise does_not_wait(job_id)
+        return claim
+    for ready in store.ready(connection):
+        if ready.queue.kind in handlers and scope.holds(ready.queue):
+            _, claims = store.tick(connection, [], [Turn(ready.queue, 1)], limited=ready.limited, run_id=run_id)
+            if claims:
+                return claims[0]
+    return None
+
+
+def _settle(
+    store: NodeStore,
+    connection: Connection[TupleRow],
+    settings: Settings,
+    handlers: Registry,
+    claim: Claim,
+    outcome: Outcome,
+    counts: Counts,
+) -> None:
+    # A handler's checkpoint may have set the counters back.
+    claim = store.refreshed(connection, [claim]).get(claim.claim_id, claim)
+    spec = handlers[claim.kind].spec if claim.kind in handlers else KindSpec(claim.kind)
+    moved = settle(claim, outcome, spec, max_node_losses=settings.retry.max_node_losses, jitter=random.random())  # noqa: S311
+    stored = store.settle(connection, [Ended(moved)]).states.get(claim.job_id)
+    if stored is not None:
+        counts.add(moved, stored)
+
+
+def _attempt(settings: Settings, database_url: str, handlers: Registry, claim: Claim) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="batchproc-job-") as folder:
         worker = Worker(WorkerOptions(database_url, settings), handlers, _NoProgress(), Path(folder), debug=True)
         try:
-            return worker.run(job_id, claim_id)
+            return worker.run(claim.job_id, claim.claim_id)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything; the person sees all of it
             traceback.print_exception(error)
             if sys.stdin.isatty():

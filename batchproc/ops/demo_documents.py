@@ -80,6 +80,9 @@ def draw(folder: Path, seed: int) -> Iterator[DemoDocument]:
             for scan in plan.pages
         ]
         _save([page.image for page in drawn], path)
+        if not drawn:
+            with path.open("ab") as broken:
+                broken.write(seeds.randbytes(16))  # another one each time, like the others
         document = DemoDocument(
             plan.tenant, path, f"{MARK}:{folder.name}:{plan.name}", tuple(page.text for page in drawn)
         )

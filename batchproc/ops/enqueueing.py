@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, time, timedelta
 from typing import Any
 
 from psycopg import Connection
@@ -20,6 +21,7 @@ from batchproc.queue.store import JobStore, Tenant
 
 ARGS_BYTES = 64 * 1024
 LINE_BYTES = 256 * 1024
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}")
 
 
 class JobLine(BaseModel, extra="forbid"):
@@ -100,13 +102,23 @@ def parse_args(text: str) -> dict[str, Any]:
     return args
 
 
-def parse_time(text: str) -> datetime:
-    """``--at``: ISO 8601, local time without an offset. Raises UsageError."""
+def parse_time(text: str, now: datetime) -> datetime:
+    """``--at``: ISO 8601, local time without an offset, or a time of day, which is the next one. Raises UsageError.
+
+    Args:
+        now: a time with an offset, from the caller.
+    """
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is not a time", "write it as 2026-12-31T22:00 or with an offset") from None
-    return moment.astimezone()
+        if _TIME_OF_DAY.fullmatch(text):
+            moment = datetime.combine(now.date(), time.fromisoformat(text.zfill(5))).astimezone()
+            return (
+                moment
+                if moment > now
+                else datetime.combine(now.date() + timedelta(days=1), time.fromisoformat(text.zfill(5))).astimezone()
+            )
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise UsageError(f"{text!r} is not a time", "write it as 22:00, 2026-12-31T22:00 or with an offset") from None
 
 
 def aware(moment: datetime | None) -> datetime | None:

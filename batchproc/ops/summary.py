@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from batchproc.documents.paths import display_path
+from batchproc.documents.paths import terminal_path
 from batchproc.engine.node import RunReport
 
 SHOWN_FAILURES = 20
@@ -57,7 +57,7 @@ def _failure(row: dict[str, Any]) -> str:
     if row["document_id"] is not None:
         what += f" document {row['document_id']}"
     if row["path"] is not None:
-        what += f" {display_path(row['path'])}"
+        what += f" {terminal_path(row['path'])}"
     code = row["failure_code"] or row["document_status"] or "failed"
     advice = _ADVICE.get(code, f"see: batchproc jobs show {row['job_id']}")
     detail = f" ({row['detail']})" if row["detail"] else ""

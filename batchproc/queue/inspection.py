@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from psycopg import Connection
@@ -64,6 +64,18 @@ class Inspection:
     def totals(self, connection: Connection[TupleRow]) -> dict[str, int]:
         """Jobs by state."""
         return {row["state"]: row["jobs"] for row in self._rows(connection, "status_totals", [])}
+
+    def count_due(
+        self,
+        connection: Connection[TupleRow],
+        *,
+        tenant_ids: Collection[int],
+        kinds: Collection[str],
+        lanes: Collection[int],
+    ) -> int:
+        """Available jobs of that scope; empty collections mean all."""
+        values = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
+        return int(self._rows(connection, "count_due", values)[0]["jobs"])
 
     def run_failures(self, connection: Connection[TupleRow], run_id: int, limit: int) -> list[dict[str, Any]]:
         """Discarded jobs and partial documents of a run, at most ``limit``."""

@@ -79,6 +79,8 @@ class NodeStore:
         settle_cursor = claim_cursor = None
         # The statements between two syncs of a pipeline are one implicit transaction, also in autocommit mode.
         with connection.pipeline():
+            if turns or endings:
+                connection.execute(self._sql["plan_tick"])
             if turns and limited:
                 connection.execute(self._sql["lock_limits"], [f"{_LIMITS_LOCK} {self._schema}"])
             if endings:

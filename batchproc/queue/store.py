@@ -38,6 +38,10 @@ class Tenant:
     settings: dict[str, Any]
 
 
+class UnknownOwner(UsageError):
+    """The tenant of a job does not exist, or the document is not that tenant's."""
+
+
 class JobStore:
     """Writes jobs and tenants in the transaction of the caller's connection."""
 
@@ -63,7 +67,7 @@ class JobStore:
                 row = connection.execute(self._sql["enqueue"], values).fetchone()
             except psycopg.errors.ForeignKeyViolation:
                 raise _unknown_owner(job) from None
-            except (psycopg.errors.CheckViolation, psycopg.DataError) as error:
+            except _UNSTORABLE as error:
                 raise _unstorable(job, error) from None
             if row is not None:
                 return Enqueued(row[0], duplicate=False)
@@ -77,7 +81,8 @@ class JobStore:
     ) -> int:
         """Streams jobs through COPY in the caller's transaction and returns how many.
 
-        Jobs with a ``unique_key`` that already waits fail the whole COPY: enqueue those one by one.
+        Jobs with a ``unique_key`` that already waits fail the whole COPY: enqueue those one by one. ``jobs`` is
+        read while the COPY runs and must not use ``connection`` itself.
 
         Raises:
             UsageError: a tenant does not exist, a document is another tenant's, a unique key is taken, or something
@@ -100,7 +105,7 @@ class JobStore:
                 "a job of the batch has a unique key that already waits",
                 "nothing was enqueued; enqueue jobs with unique keys one by one",
             ) from None
-        except (psycopg.errors.CheckViolation, psycopg.DataError) as error:
+        except _UNSTORABLE as error:
             raise UsageError(
                 f"a job of the batch cannot be stored ({_reason(error)})", "nothing was enqueued"
             ) from None
@@ -168,7 +173,7 @@ class JobStore:
         """Makes discarded and cancelled jobs available again with fresh budgets.
 
         Returns:
-            Per id found (job_id, what happened): ``available``, or the state that kept it from being retried, or
+            Per id found (job_id, what happened): ``retried``, or the state that kept it from being retried, or
             ``superseded`` when a job with its unique key does its work already.
 
         Raises:
@@ -207,6 +212,9 @@ class JobStore:
         return [values[name] for name in _COPY_COLUMNS]
 
 
+# What a value that no column holds is refused with: by a check, by its type, or before it is sent.
+_UNSTORABLE = (psycopg.errors.CheckViolation, psycopg.DataError, UnicodeEncodeError)
+
 # The order of copy_jobs.sql.
 _COPY_COLUMNS = (
     "tenant_id",
@@ -225,22 +233,24 @@ _COPY_COLUMNS = (
 )
 
 
-def _unknown_owner(job: NewJob) -> UsageError:
+def _unknown_owner(job: NewJob) -> UnknownOwner:
     if job.document_id is None:
-        return UsageError(f"there is no tenant with id {job.tenant_id}", "see: batchproc tenants list")
-    return UsageError(
+        return UnknownOwner(f"there is no tenant with id {job.tenant_id}", "see: batchproc tenants list")
+    return UnknownOwner(
         f"tenant {job.tenant_id} has no document {job.document_id}", "see: batchproc documents list --tenant SLUG"
     )
 
 
-def _unstorable(job: NewJob, error: psycopg.Error) -> UsageError:
-    return UsageError(
+def _unstorable(job: NewJob, error: Exception) -> UnknownOwner:
+    return UnknownOwner(
         f"the {job.kind!r} job for tenant {job.tenant_id} cannot be stored ({_reason(error)})",
         "kinds are lower-case letters, digits and _; priorities 1 to 9; unique keys at most 200 characters; no text"
-        " holds NUL",
+        " holds NUL or half a surrogate pair",
     )
 
 
-def _reason(error: psycopg.Error) -> str:
-    """What the database refused, without the values, which may be anything."""
-    return error.diag.constraint_name or error.sqlstate or type(error).__name__
+def _reason(error: Exception) -> str:
+    """What was refused, without the values, which may be anything."""
+    if isinstance(error, psycopg.Error):
+        return error.diag.constraint_name or error.sqlstate or type(error).__name__
+    return type(error).__name__

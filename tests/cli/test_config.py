@@ -226,7 +226,7 @@ errors: yes
         ("dispatch: {fairness: worker_seconds}", "FILE:1: dispatch.fairness: must be 'round_robin'"),
         ("retry:\n  base: 10m\n", "FILE:2: retry.cap: must not be less than base"),
         ("pool:\n  workers: 2\ndispatch:\n  reserved: 2\n", "FILE:4: dispatch.reserved: must be at most 1, one less"),
-        ("kinds: {Ocr: {}}", "FILE:1: kinds.Ocr: must be a kind: lower-case letters"),
+        ("kinds: {Ocr: {}}", "FILE:1: kinds.Ocr: must be a name of lower-case letters"),
         ("pool: {shutdown_grace: -1}", "FILE:1: pool.shutdown_grace: must not be negative"),
         ("pool: {'a\\nFILE:1: b': 1}", "FILE:1: pool.a\\nFILE:1: b: unknown setting, known here are workers"),
         ("storage: {min_free: null}", "FILE:1: storage.min_free: must be a number of bytes"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -32,15 +33,9 @@ def test_a_relative_home_is_taken_from_here() -> None:
     assert default_home({"BATCHPROC_HOME": "here"}) == Path.cwd() / "here"
 
 
-@pytest.mark.skipif(AS_ROOT, reason="root has a folder of the system")
-def test_without_any_home_there_is_advice() -> None:
-    with pytest.raises(UsageError, match="set BATCHPROC_HOME"):
-        default_home({})
-
-
-@pytest.mark.skipif(not AS_ROOT, reason="only root has a folder of the system")
-def test_root_needs_no_home() -> None:
-    assert default_home({"HOME": ""}) == SYSTEM_BASE
+def test_without_a_home_in_the_environment_it_is_the_one_the_system_knows() -> None:
+    known = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    assert default_home({}) == default_home({"HOME": ""}) == known / ".local" / "share" / "batchproc"
 
 
 def test_every_home_has_a_place_of_its_own(tmp_path: Path) -> None:

@@ -158,3 +158,15 @@ def lingering_lock(ctx: Context) -> None:
     """Hangs in the database with its job row locked."""
     with ctx.transaction() as connection:
         connection.execute("select pg_sleep(600)")
+
+
+@handler("t_slot", timeout=60, stall_timeout=0.5, max_timeouts=1)
+def slot(ctx: Context, args: Until) -> None:
+    """Holds the resource ``ai`` until a file appears; says in another one that it does."""
+    assert args.started is not None
+    with ctx.slot("ai"):
+        with Path(args.started).open("a") as started:
+            started.write(f"{os.getpid()}\n")
+        while not Path(args.file).exists():
+            ctx.progress(0, 1)
+            time.sleep(0.01)

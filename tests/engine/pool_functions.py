@@ -44,7 +44,7 @@ class Act(IntEnum):
     SEGFAULT = 15
     KILL_ITSELF = 16
     DIE_WHILE_ANSWERING = 17
-    UNPICKLABLE = 18
+    NOT_JSON = 18
     NOT_AN_OUTCOME = 19
     NOT_PLAIN = 20
     TOO_LARGE = 21
@@ -282,7 +282,7 @@ _ACTS = {
     Act.SEGFAULT: lambda: ctypes.string_at(0),
     Act.KILL_ITSELF: lambda: os.kill(os.getpid(), signal.SIGKILL),
     Act.DIE_WHILE_ANSWERING: _die_while_answering,
-    Act.UNPICKLABLE: lambda: Completed(lambda: None),  # type: ignore[arg-type] # on purpose
+    Act.NOT_JSON: lambda: Completed(lambda: None),  # type: ignore[arg-type] # on purpose
     Act.NOT_AN_OUTCOME: lambda: 42,
     Act.NOT_PLAIN: lambda: Completed(None, (FollowUp("x", {"a": Strange()}),)),
     Act.TOO_LARGE: lambda: Completed("x" * 5_000_000),

@@ -144,9 +144,9 @@ def test_progress_is_seen_while_the_job_runs(pool: WorkerPool) -> None:
     [
         (Act.RAISE, "ValueError at pool_functions.py:"),
         (Act.SYS_EXIT, "SystemExit at pool_functions.py:"),
-        (Act.UNPICKLABLE, "at child_setup.py:"),
-        (Act.NOT_AN_OUTCOME, "the job returned int, not an outcome"),
-        (Act.NOT_PLAIN, "UnpicklingError in the job's outcome"),
+        (Act.NOT_JSON, "TypeError at reply.py:"),
+        (Act.NOT_AN_OUTCOME, "TypeError at reply.py:"),
+        (Act.NOT_PLAIN, "TypeError at encoder.py:"),
     ],
 )
 def test_what_is_no_outcome_is_an_internal_error_and_costs_no_worker(

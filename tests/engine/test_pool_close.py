@@ -98,8 +98,13 @@ def test_fifty_kills_leave_no_thread_descriptor_process_or_folder(tmp_path: Path
 
 def test_a_node_killed_outright_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "traces").mkdir()
+    temp = tmp_path / "temp"
+    temp.mkdir()
     parent = subprocess.Popen(
-        [sys.executable, "-m", "tests.engine.pool_parent", str(tmp_path)], cwd=REPOSITORY, stdout=subprocess.PIPE
+        [sys.executable, "-m", "tests.engine.pool_parent", str(tmp_path)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(temp)},
     )
     try:
         assert parent.stdout is not None
@@ -111,6 +116,8 @@ def test_a_node_killed_outright_leaves_nothing(tmp_path: Path) -> None:
         parent.communicate()
     wait_until(lambda: not alive(pids), 3.0, "all processes gone")
     assert marked("killed-node") == []
+    assert list(temp.iterdir()) == []
+    assert not (tmp_path / "work").exists()
 
 
 def test_a_signal_to_the_whole_group_is_the_nodes_to_obey(tmp_path: Path) -> None:

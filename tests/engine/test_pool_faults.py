@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from batchproc.core.outcome import Completed, ErrorClass, Failed, Interrupted
+from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, Interrupted
 from batchproc.engine import process_tree, processes, verdict
 from batchproc.engine.pool import Ended, WorkerPool
 from batchproc.engine.process_tree import Origin
@@ -49,8 +49,7 @@ def worker_pids(pool: WorkerPool, slots: int) -> list[int]:
     return wait_until(found, what=f"{slots} workers")
 
 
-def stop_and_continue(pool: WorkerPool, slots: int) -> None:
-    """All slots work again."""
+def all_work_again(pool: WorkerPool, slots: int) -> None:
     all_free(pool, slots)
     for _ in range(slots):
         pool.submit(work(Act.QUICK))
@@ -84,7 +83,7 @@ def test_four_hung_jobs_end_at_their_limit_and_the_others_never_notice(tmp_path:
         pool.poll()
         wait_until(lambda: not pool.running())
         pool.poll()
-        stop_and_continue(pool, 5)
+        all_work_again(pool, 5)
 
 
 def test_a_job_that_shows_no_progress_is_stalled(tmp_path: Path) -> None:
@@ -116,7 +115,7 @@ def test_the_whole_tree_of_a_dead_job_is_gone_before_it_is_reported(
         assert len(traces(tmp_path)) >= TREE
         assert alive(traces(tmp_path)) == []
         assert ended.seconds < 3.0
-        stop_and_continue(pool, 2)
+        all_work_again(pool, 2)
 
 
 def test_processes_that_keep_becoming_others_are_caught(tmp_path: Path) -> None:
@@ -162,7 +161,7 @@ def test_every_way_to_die_is_a_crash_with_its_name(tmp_path: Path) -> None:
             assert failure(ended) == Failed(ErrorClass.CRASHED, "poison", how)
             assert ended.killed
             assert ended.seconds < 1.5
-        stop_and_continue(pool, 2)
+        all_work_again(pool, 2)
 
 
 def test_a_worker_killed_while_it_answers_leaves_no_pool_that_hangs(tmp_path: Path) -> None:
@@ -182,7 +181,7 @@ def test_idle_workers_that_are_killed_are_replaced_silently(tmp_path: Path) -> N
         wait_until(lambda: not alive(pids))
         all_free(pool, 2)
         assert pool.poll() == []
-        stop_and_continue(pool, 2)
+        all_work_again(pool, 2)
         assert pool.fault() is None
 
 
@@ -225,7 +224,7 @@ def test_killing_every_worker_again_and_again_loses_nothing(tmp_path: Path) -> N
                 os.kill(running.worker_pid, signal.SIGKILL)
             for item in collect(pool, 2):
                 assert failure(item).error_type == "killed by signal 9 (SIGKILL)"
-        stop_and_continue(pool, 2)
+        all_work_again(pool, 2)
 
 
 def test_the_death_of_the_forkserver_interrupts_and_is_mended(tmp_path: Path) -> None:
@@ -236,7 +235,7 @@ def test_the_death_of_the_forkserver_interrupts_and_is_mended(tmp_path: Path) ->
         os.kill(server, signal.SIGKILL)
         [ended] = collect(pool, 1)
         assert ended.outcome == Interrupted("forkserver")
-        stop_and_continue(pool, 2)
+        all_work_again(pool, 2)
         assert forkserver_pid() != server
         assert [pid for pid in alive(traces(tmp_path)) if pid in marked()] == []
         for pid in alive(traces(tmp_path)):  # without parent, session or environment nothing tells whose it is
@@ -249,7 +248,7 @@ def test_a_stopped_forkserver_hinders_no_kill_and_is_continued(tmp_path: Path) -
         ended = run(pool, Act.HANG_IN_C, 0.5)
         assert failure(ended).error_class is ErrorClass.TIMEOUT
         assert ended.seconds < 1.5
-        stop_and_continue(pool, 2)
+        all_work_again(pool, 2)
 
 
 def test_the_death_of_the_resource_tracker_goes_unnoticed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -259,9 +258,9 @@ def test_the_death_of_the_resource_tracker_goes_unnoticed(tmp_path: Path, capfd:
         pid: Any = resource_tracker._resource_tracker._pid  # type: ignore[attr-defined] # not in typeshed
         os.kill(pid, signal.SIGKILL)
         run(pool, Act.EXIT_3)
-        stop_and_continue(pool, 2)
+        all_work_again(pool, 2)
         os.kill(forkserver_pid(), signal.SIGKILL)
-        stop_and_continue(pool, 2)
+        all_work_again(pool, 2)
     assert "Warning" not in capfd.readouterr().err
 
 
@@ -274,7 +273,7 @@ def test_a_clock_that_is_set_interrupts_and_is_no_timeout(tmp_path: Path, monkey
         [ended] = collect(pool, 1)
         assert ended.outcome == Interrupted("clock")
         monkeypatch.undo()
-        stop_and_continue(pool, 1)
+        all_work_again(pool, 1)
 
 
 def test_a_slot_is_not_free_before_all_its_processes_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,12 +291,11 @@ def test_a_slot_is_not_free_before_all_its_processes_are_gone(tmp_path: Path, mo
         assert failure(ended).error_class is ErrorClass.TIMEOUT, "it is reported"
         assert pool.free() == 0
         gone.set()
-        stop_and_continue(pool, 1)
+        all_work_again(pool, 1)
 
 
 def test_a_slot_that_gets_no_worker_any_more_is_a_fault_and_its_job_is_not_lost(tmp_path: Path) -> None:
     with running_pool(tmp_path, workers=1, start_attempts=2) as pool:
-        (tmp_path / "work").chmod(0o500)
         (tmp_path / "work").rename(tmp_path / "elsewhere")
         [pid] = worker_pids(pool, 1)
         os.kill(pid, signal.SIGKILL)
@@ -309,6 +307,21 @@ def test_a_slot_that_gets_no_worker_any_more_is_a_fault_and_its_job_is_not_lost(
         assert "slot 0 has no worker: FileNotFoundError" in str(fault)
         assert pool.free() == 0
         (tmp_path / "elsewhere").rename(tmp_path / "work")
+
+
+def test_a_job_that_waits_for_a_worker_can_be_cancelled(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1, start_attempts=50) as pool:
+        [pid] = worker_pids(pool, 1)
+        (tmp_path / "work").rename(tmp_path / "elsewhere")
+        os.kill(pid, signal.SIGKILL)
+        job = work(Act.HANG_IN_C)
+        pool.submit(job)
+        wait_until(lambda: not alive([pid]))
+        assert pool.cancel(job.claim_id)
+        [ended] = collect(pool, 1)
+        assert ended.outcome == Cancelled()
+        (tmp_path / "elsewhere").rename(tmp_path / "work")
+        all_work_again(pool, 1)
 
 
 def test_workers_that_die_unused_are_replaced_more_and_more_slowly(
@@ -324,7 +337,7 @@ def test_workers_that_die_unused_are_replaced_more_and_more_slowly(
         assert time.monotonic() - begin > 0.1 + 0.2 + 0.4
         os.kill(pid, signal.SIGKILL)
         fault = wait_until(pool.fault)
-        assert "die as soon as they are started" in str(fault)
+        assert "end as soon as they are started, the last one died: killed by signal 9" in str(fault)
 
 
 def test_a_forkserver_that_is_not_ours_is_replaced(tmp_path: Path) -> None:
@@ -335,7 +348,7 @@ def test_a_forkserver_that_is_not_ours_is_replaced(tmp_path: Path) -> None:
         os.kill(server, signal.SIGKILL)
         wait_until(lambda: not alive([server]))
         stdlib_forkserver.ensure_running()
-        stop_and_continue(pool, 1)
+        all_work_again(pool, 1)
         assert forkserver_pid() in marked()
 
 

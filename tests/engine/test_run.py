@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -288,3 +289,38 @@ def test_the_handler_of_a_settled_job_is_told_to_the_observer(bench: Bench) -> N
 def test_a_handler_module_that_cannot_be_imported_is_one_clear_error(bench: Bench) -> None:
     with pytest.raises(UsageError, match=r"handler module no\.such\.module cannot be imported.*check the setting"):
         bench.run(handlers=["no.such.module"])
+
+
+def test_a_resource_slot_is_held_by_one_job_at_a_time_and_waiting_for_it_is_no_stall(
+    bench: Bench, tmp_path: Path
+) -> None:
+    gate, started = tmp_path / "gate", tmp_path / "started"
+    args = {"file": str(gate), "started": str(started)}
+    tenant = bench.tenant("acme")
+    jobs = [bench.enqueue(tenant, "t_slot", args) for _ in range(2)]
+    holders: list[int] = []
+
+    def open_gate() -> None:
+        holders.append(len(started.read_text().split()))
+        gate.touch()
+
+    opener = threading.Timer(3.0, open_gate)
+    opener.start()
+
+    bench.run(resources={"ai": 1})
+
+    opener.join()
+    assert holders == [1]
+    assert bench.states(jobs) == {"completed": 2}
+    first, second = bench.rows("select started_at, ended_at from batchproc.job_attempts order by ended_at")
+    assert second[0] < first[1], "both were running, one of them waiting"
+
+
+def test_a_resource_without_a_setting_is_named(bench: Bench, tmp_path: Path) -> None:
+    args = {"file": str(tmp_path), "started": str(tmp_path / "started")}
+    job = bench.enqueue(bench.tenant("acme"), "t_slot", args)
+
+    bench.run()
+
+    attempt = bench.job(job)["attempts"][0]
+    assert attempt["detail"] == "the settings have no resource 'ai': add it under resources:"

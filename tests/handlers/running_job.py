@@ -29,6 +29,9 @@ class RecordingSink:
     def set(self, done: int, total: int) -> None:
         self.steps.append((done, total))
 
+    def beat(self) -> None:
+        pass
+
     def checkpoint(self) -> None:
         self.checkpoints += 1
 

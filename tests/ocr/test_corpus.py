@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import SequenceMatcher
 from pathlib import Path
 
 import pytest
@@ -78,10 +79,9 @@ def test_recall_and_orientation(
 
 
 def test_two_columns_are_not_interleaved(engine: TesseractEngine) -> None:
-    (page,) = read(engine, "linn.pdf")
-    left, right = page.text.index("FAST"), page.text.index("existing")
-    assert left < right
-    assert "RECORD, FAST\nFORWARD, REWIND" in page.text
+    (page,) = read(engine, "jbig2.pdf")
+    expected, found = truth("linn.txt").split(), page.text.split()
+    assert SequenceMatcher(None, expected, found, autojunk=False).ratio() >= 0.9
 
 
 def test_a_scan_of_a_letter(engine: TesseractEngine) -> None:

@@ -26,7 +26,7 @@ with locked as (
     returning j.job_id
 )
 select a.job_id,
-       case when r.job_id is not null then 'available' when a.ended then 'superseded' else a.state end
+       case when r.job_id is not null then 'retried' when a.ended then 'superseded' else a.state end
 from asked a
 left join retried r using (job_id)
 order by a.job_id

@@ -12,10 +12,12 @@ with ending as materialized (
 ), held as materialized (
     select j.job_id, j.tenant_id, j.kind, j.lane, j.priority, j.attempt as number, j.claimed_at, j.node_id, j.run_id,
            j.campaign_id, j.document_id, e as ending,
+           -- The offset keeps the planner from gathering all that waits in a hash.
            e.state in ('scheduled', 'available') and j.unique_key is not null and exists (
                select from batchproc.processing_jobs s
                where s.tenant_id = j.tenant_id and s.kind = j.kind and s.unique_key = j.unique_key
-                 and s.state in ('scheduled', 'available')) as superseded
+                 and s.state in ('scheduled', 'available')
+               offset 0) as superseded
     from ending e
     cross join lateral (
         -- By id alone: the index of what runs is full of dead entries. Only a running job has a claim_id.

@@ -1,0 +1,270 @@
+"""``bench ocr``: pages a second through a whole node, beside bare Tesseract loops on the same pages.
+
+How it is made fair. Both sides read the same PNG files, with the same language files, languages and page
+segmentation, in as many processes, each having read one warm-up page before the clock starts, so that all engines are
+loaded. The loops do what recognition cannot do without: decode, hand over, recognise. They take turns with batchproc,
+and each goes first in every other run, since a machine's speed drifts.
+
+batchproc's time is from the first claim to the last settle by the database's clock: claims, checking the originals,
+revisions and pages committed, settles, follow-ups enqueued (not run: ``classify`` is outside the scope). The loops'
+time is from their common start to the end of the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from batchproc.core.errors import EnvironmentFault
+from batchproc.documents.store import DocumentStore
+from batchproc.engine.node import RunOptions
+from batchproc.engine.ready import Scope
+from batchproc.handlers import registry
+from batchproc.ocr.recall import word_recall
+from batchproc.ocr.tessdata import Tessdata
+from batchproc.ops import drawing
+from batchproc.ops.bench_loop import DPI
+from batchproc.ops.bench_schema import (
+    MEASURED_PRIORITY,
+    WARM_UP_PRIORITY,
+    BenchSchema,
+    BenchStopped,
+    Observe,
+    Tell,
+    Urls,
+    bench_schema,
+    ended_by_sigterm,
+)
+from batchproc.ops.importing import KIND, Imported, ImportOptions, import_paths
+from batchproc.queue.inspection import Inspection
+from batchproc.queue.store import JobStore, Tenant
+from batchproc.settings import Settings
+
+SIDES = ("batchproc", "bare loop")
+_WARM_UP_SEED = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A drawn page: the file and what is written on it."""
+
+    path: Path
+    truth: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What is read: a warm-up page for each worker, and the measured ones."""
+
+    warm_up: tuple[Page, ...]
+    measured: tuple[Page, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a run. ``preloaded`` counts the processes that had their engine loaded before the clock started."""
+
+    pages_per_second: float
+    word_recall: float
+    preloaded: int
+
+
+@dataclass(frozen=True, slots=True)
+class OcrRun:
+    """One run of both sides."""
+
+    batchproc: Side
+    bare_loop: Side
+
+    @property
+    def ratio(self) -> float:
+        return self.batchproc.pages_per_second / self.bare_loop.pages_per_second
+
+
+@dataclass(frozen=True, slots=True)
+class OcrBench:
+    """All runs of a bench."""
+
+    pages: int
+    workers: int
+    languages: tuple[str, ...]
+    runs: tuple[OcrRun, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """The figures under their stable keys; rates and the ratio are medians over the runs."""
+        ratios = [run.ratio for run in self.runs]
+        return {
+            "ratio_to_bare_loop": round(median(ratios), 3),
+            "least": round(min(ratios), 3),
+            "most": round(max(ratios), 3),
+            "pages_per_second": round(median(run.batchproc.pages_per_second for run in self.runs), 3),
+            "bare_loop_pages_per_second": round(median(run.bare_loop.pages_per_second for run in self.runs), 3),
+            "word_recall": round(min(run.batchproc.word_recall for run in self.runs), 4),
+            "bare_loop_word_recall": round(min(run.bare_loop.word_recall for run in self.runs), 4),
+            "pages": self.pages,
+            "workers": self.workers,
+            "languages": list(self.languages),
+            "engines_preloaded": min(run.batchproc.preloaded for run in self.runs),
+            "runs": [
+                {
+                    "ratio": round(run.ratio, 3),
+                    "pages_per_second": round(run.batchproc.pages_per_second, 3),
+                    "bare_loop_pages_per_second": round(run.bare_loop.pages_per_second, 3),
+                }
+                for run in self.runs
+            ],
+        }
+
+
+def bench_ocr(
+    settings: Settings, urls: Urls, *, pages: int, workers: int, runs: int, tell: Tell, observe: Observe
+) -> OcrBench:
+    """Draws the pages, then lets both sides read them, by turns.
+
+    Args:
+        pages: how many letters, each another one, in English and German.
+        observe: is told every page that batchproc has read.
+
+    Raises:
+        BenchStopped: by a signal.
+        EnvironmentFault: the database, the pool or Tesseract is at fault.
+    """
+    done = []
+    with ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="batchproc-bench-") as folder:
+        tell(f"drawing {pages} pages")
+        drawn = _draw(Path(folder), pages, workers)
+        for number in range(1, runs + 1):
+            sides = {}
+            for side in SIDES if number % 2 else reversed(SIDES):
+                tell(f"run {number} of {runs}: {side}")
+                if side == "batchproc":
+                    sides[side] = _through_batchproc(settings, urls, drawn, workers, observe)
+                else:
+                    sides[side] = _bare_loops(settings, drawn, workers)
+            done.append(OcrRun(*(sides[side] for side in SIDES)))
+            tell(f"run {number} of {runs}: {done[-1].ratio:.3f} of the bare loop")
+    return OcrBench(pages, workers, settings.ocr.languages, tuple(done))
+
+
+def _draw(folder: Path, pages: int, workers: int) -> Pages:
+    try:
+        warm_up = tuple(_page(folder / f"warm-up-{n}.png", _WARM_UP_SEED + n, paragraphs=1) for n in range(workers))
+        return Pages(warm_up, tuple(_page(folder / f"page-{n:04}.png", n) for n in range(pages)))
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot write drawn pages into {folder}: {error.strerror}",
+            "make room there (half a MB a page), or set TMPDIR",
+        ) from None
+
+
+def _page(path: Path, seed: int, **options: Any) -> Page:
+    drawn = drawing.letter(seed, "deu" if seed % 2 else "eng", dpi=DPI, **options)
+    drawing.save_png(drawn.image, path, DPI)
+    return Page(path, drawn.text)
+
+
+# -- batchproc
+
+
+def _through_batchproc(settings: Settings, urls: Urls, pages: Pages, workers: int, observe: Observe) -> Side:
+    with bench_schema(settings, urls, pool=settings.pool.model_copy(update={"nice": 0})) as schema:
+        tenant, warm_up, measured = _imported(schema, pages)
+        schema.run(RunOptions(workers=workers, scope=Scope(kinds=frozenset([KIND]))), observe)
+        seconds = schema.seconds(KIND, len(measured))
+        store = DocumentStore(schema.name, tenant_id=tenant.tenant_id)
+        inspection = Inspection(schema.name)
+        with schema.connect() as connection:
+            texts = ["\n".join(store.text(connection, document.document_id)) for document in measured]
+            readers: set[int] = set()
+            for document in warm_up:
+                assert document.job_id is not None, "it was imported with a job"
+                readers.update(row["worker_pid"] for row in inspection.job(connection, document.job_id)["attempts"])
+    return Side(len(measured) / seconds, _recall(pages.measured, texts), len(readers))
+
+
+def _imported(schema: BenchSchema, pages: Pages) -> tuple[Tenant, list[Imported], list[Imported]]:
+    jobs = JobStore(schema.name)
+    documents = DocumentStore(schema.name, tenant_id=None)
+    options = ImportOptions(spec=registry.for_settings(schema.settings)[KIND].spec)
+    with schema.connect() as connection:
+        tenant = jobs.add_tenant(connection, "bench")
+
+        def imported(some: Sequence[Page], priority: int) -> list[Imported]:
+            paths = [os.fsencode(page.path) for page in some]
+            outcomes = import_paths(connection, documents, jobs, tenant, paths, replace(options, priority=priority))
+            return [outcome for outcome in outcomes if isinstance(outcome, Imported)]
+
+        return tenant, imported(pages.warm_up, WARM_UP_PRIORITY), imported(pages.measured, MEASURED_PRIORITY)
+
+
+# -- bare loops
+
+
+def _bare_loops(settings: Settings, pages: Pages, workers: int) -> Side:
+    languages = settings.ocr.languages
+    with ExitStack() as stack:
+        tessdata = stack.enter_context(Tessdata(settings.ocr.tessdata).folder_with(languages))
+        order = {"tessdata": str(tessdata), "languages": languages, "warm_up": str(pages.warm_up[0].path)}
+        shares = [_share(pages.measured, n, workers) for n in range(workers)]
+        loops = [stack.enter_context(_loop(order | {"paths": [str(page.path) for page in share]})) for share in shares]
+        for loop in loops:
+            if _line(loop) != "ready\n":
+                raise EnvironmentFault("a bare Tesseract loop did not start", "see what it wrote above")
+        started = time.monotonic()
+        for loop in loops:
+            _send(loop, "go")
+        answers = [json.loads(_line(loop) or "null") for loop in loops]
+    if None in answers:
+        raise BenchStopped("the bench was stopped")
+    seconds = max(answer["ended"] for answer in answers) - started
+    recalls = [_recall(share, answer["texts"]) for share, answer in zip(shares, answers, strict=True) if share]
+    return Side(len(pages.measured) / seconds, fmean(recalls), workers)
+
+
+def _share(pages: Sequence[Page], number: int, shares: int) -> Sequence[Page]:
+    """One of so many parts, with as many letters of either language in each."""
+    return pages[number * len(pages) // shares : (number + 1) * len(pages) // shares]
+
+
+@contextmanager
+def _loop(order: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-P", "-m", "batchproc.ops.bench_loop"]
+    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # as a worker has it
+    with subprocess.Popen(  # noqa: S603 - our own module
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,  # Ctrl-C comes to the bench alone, which ends the loops
+    ) as process:
+        try:
+            _send(process, json.dumps(order))
+            yield process
+        finally:
+            process.kill()
+
+
+def _send(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def _recall(pages: Sequence[Page], texts: Sequence[str]) -> float:
+    return fmean(word_recall(page.truth, text) for page, text in zip(pages, texts, strict=True))

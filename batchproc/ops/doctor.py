@@ -1,0 +1,137 @@
+"""The doctor: looks at everything that a run needs, and says what to do about what it does not find."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.database import connect, redacted
+from batchproc.handlers.classify import TAXONOMY
+from batchproc.handlers.errors import Failure
+from batchproc.handlers.workflow import WORKFLOWS
+from batchproc.ocr.tessdata import Tessdata, default_folder
+from batchproc.ops.doctor_findings import Check, Findings, Patient, concluded
+from batchproc.ops.doctor_folders import check_folders, check_space
+from batchproc.ops.doctor_pool import check_pool
+from batchproc.queue import migrate
+
+LEAST_SERVER = 14
+_PINGS = 5
+_SLOW_PING_MS = 20.0
+_CONNECT_SECONDS = 5
+
+
+def examine(patient: Patient) -> Iterator[Check]:
+    """Makes the checks one by one, the quick ones first. Each stands by itself; none raises."""
+    for name, check in CHECKS.items():
+        yield concluded(name, patient, check)
+
+
+def not_examined(reason: Check) -> Iterator[Check]:
+    """What stands for ``examine`` when the settings cannot even be read: ``reason``, and that the rest was left out."""
+    yield reason
+    for name in CHECKS:
+        if name != reason.check:
+            yield Check(name, ok=False, detail="not checked", advice=f"mend the {reason.check} first")
+
+
+def _settings(patient: Patient, findings: Findings) -> None:
+    findings.note(patient.sources)
+
+
+def _languages(patient: Patient, findings: Findings) -> None:
+    folders = patient.settings.ocr.tessdata or (default_folder(),)
+    shown = ", ".join(str(folder) for folder in folders)
+    data = Tessdata(patient.settings.ocr.tessdata)
+    installed = ", ".join(sorted(data.languages())) or "none"
+    wanted = patient.settings.ocr.languages
+    missing = [language for language in wanted if language not in data.languages()]
+    if missing:
+        findings.fault(
+            f"the languages {', '.join(missing)} of ocr.languages are not installed",
+            f"install the package tessdata.fast-{missing[0]}, put {missing[0]}.traineddata into {folders[0]}, "
+            "or change ocr.languages",
+        )
+    if patient.settings.ocr.orientation and not data.has_orientation():
+        findings.warning(
+            "osd.traineddata is not installed: of pages that lie on their side only some are noticed",
+            f"put it into {folders[0]}, or set ocr.orientation to false",
+        )
+    findings.note(f"uses {', '.join(wanted)}; installed: {installed}, in {shown}")
+
+
+def _rules(patient: Patient, findings: Findings) -> None:
+    for name, rules, folder in (
+        ("taxonomy", TAXONOMY, patient.settings.taxonomy.folder),
+        ("workflows", WORKFLOWS, patient.settings.workflows.folder),
+    ):
+        try:
+            problems = rules.check(folder)
+        except Failure as error:
+            findings.fault(error.detail or error.code, f"correct {name}.folder, or let this user read it")
+            continue
+        for problem in problems:
+            findings.fault(problem, "correct these rules")
+        if not problems:
+            findings.note(f"{name}: {folder or 'the packaged examples'}")
+
+
+def _database(patient: Patient, findings: Findings) -> None:
+    with _connection(patient) as connection:
+        milliseconds = _round_trip_ms(connection)
+        version = connection.info.server_version // 10_000
+        sort = "the embedded" if patient.embedded_folder is not None else redacted(patient.known_url)
+        findings.note(f"PostgreSQL {version} ({sort}), a round trip takes {milliseconds:.1f} ms")
+        if version < LEAST_SERVER:
+            findings.fault(f"PostgreSQL {version} is too old", f"use PostgreSQL {LEAST_SERVER} or newer")
+        if milliseconds > _SLOW_PING_MS:
+            findings.warning("the database is far away", "every job takes some round trips: run closer to it")
+    direct = patient.settings.database.direct_url
+    if direct is not None:
+        with connect(direct.get_secret_value(), connect_timeout=_CONNECT_SECONDS):
+            findings.note("database.direct_url can be reached too")
+
+
+def _round_trip_ms(connection: Connection[TupleRow]) -> float:
+    times = []
+    for _ in range(_PINGS):
+        started = time.perf_counter()
+        connection.execute("select 1")
+        times.append(time.perf_counter() - started)
+    return median(times) * 1000
+
+
+def _migrations(patient: Patient, findings: Findings) -> None:
+    with _connection(patient) as connection:
+        pending = migrate.pending(connection, patient.schema)
+        applied = migrate.applied_versions(connection, patient.schema)
+    if not pending:
+        findings.note(f"schema {patient.schema} is up to date ({len(applied)} applied)")
+    elif patient.embedded_folder is not None:
+        findings.note(f"{len(pending)} to apply to schema {patient.schema}, which the next command does by itself")
+    else:
+        following = f"{pending[0].version:04}_{pending[0].name}"
+        findings.fault(
+            f"schema {patient.schema} lacks {len(pending)} migration(s), next {following}", "run: batchproc migrate"
+        )
+
+
+def _connection(patient: Patient) -> Connection[TupleRow]:
+    return connect(patient.database_url(), connect_timeout=_CONNECT_SECONDS)
+
+
+CHECKS: dict[str, Callable[[Patient, Findings], None]] = {
+    "settings": _settings,
+    "folders": check_folders,
+    "disk_space": check_space,
+    "languages": _languages,
+    "rules": _rules,
+    "database": _database,
+    "migrations": _migrations,
+    "pool": check_pool,
+}
+"""All checks by name, in their order."""

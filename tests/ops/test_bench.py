@@ -1,0 +1,152 @@
+"""The benches: that they measure what they say, and leave nothing behind. How fast it is, is not asserted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchproc.core.job import NewJob
+from batchproc.database import connect
+from batchproc.ops.bench_ocr import OcrBench, OcrRun, Side, bench_ocr
+from batchproc.ops.bench_queue import KIND, Durability, QueueBench, QueueRun, bench_queue
+from batchproc.ops.bench_schema import BenchStopped, Urls, bench_schema
+from batchproc.queue.inspection import Inspection
+from batchproc.queue.store import JobStore
+from batchproc.settings import Database, Ocr, Settings
+from tests.waiting import wait_until
+
+JOBS = JobStore("batchproc")
+
+
+def schemas(database_url: str) -> set[str]:
+    with connect(database_url) as connection:
+        rows = connection.execute("select nspname from pg_namespace where nspname like 'batchproc%'")
+        return {row[0] for row in rows.fetchall()}
+
+
+def test_the_schema_of_a_bench_is_removed_whatever_ends_it(database_url: str) -> None:
+    class Surprise(Exception):
+        pass
+
+    settings = Settings(database=Database(outage_limit=7), handlers=("not.for.benches",))
+
+    def use() -> None:
+        with bench_schema(settings, Urls(database_url, database_url)) as schema:
+            assert schemas(database_url) == {"batchproc", schema.name}
+            assert schema.name.startswith("batchproc_bench_")
+            assert schema.settings.handlers == ()
+            assert schema.settings.database.outage_limit == 7
+            raise Surprise
+
+    with pytest.raises(Surprise):
+        use()
+    assert schemas(database_url) == {"batchproc"}
+
+
+def test_a_run_that_is_not_complete_gives_no_figure(database_url: str) -> None:
+    with bench_schema(Settings(), Urls(database_url, database_url)) as schema, pytest.raises(BenchStopped):
+        schema.seconds(KIND, 1)
+
+
+def test_the_queue_bench_runs_all_jobs_and_touches_nothing(database_url: str) -> None:
+    with connect(database_url) as connection:
+        tenant = JOBS.add_tenant(connection, "mine")
+        waiting = JOBS.enqueue(connection, NewJob(tenant.tenant_id, "classify"))
+    told: list[str] = []
+    urls = Urls(database_url, database_url)
+    plain = bench_queue(Settings(), urls, jobs=30, workers=2, runs=1, tell=told.append).plain()
+    assert (plain["jobs"], plain["workers"], len(plain["runs"])) == (30, 2, 1)
+    assert plain["jobs_per_second"] == plain["runs"][0]["jobs_per_second"] > 0
+    assert plain["commits_per_second"] > 0
+    assert plain["synchronous_commit"] == "on"
+    assert plain["durable"] == (plain["fsync"] == "on")
+    assert len(told) == 2
+    assert schemas(database_url) == {"batchproc"}
+    with connect(database_url) as connection:
+        assert Inspection("batchproc").job(connection, waiting.job_id)["state"] == "available"
+        assert [found.slug for found in JOBS.tenants(connection)] == ["mine"]
+
+
+def test_the_figures_of_the_queue_bench_are_medians() -> None:
+    runs = tuple(
+        QueueRun(rate, 10 / rate, commits) for rate, commits in ((400.0, 2000.0), (500.0, 9.0), (100.0, 1000.0))
+    )
+    plain = QueueBench(10, 2, Durability("18.1", "on", "on"), runs).plain()
+    assert (plain["jobs_per_second"], plain["least"], plain["most"]) == (400, 100, 500)
+    assert (plain["commits_per_second"], plain["ratio_to_commits"]) == (1000, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("fsync", "synchronous_commit", "durable"),
+    [("on", "on", True), ("on", "local", True), ("on", "off", False), ("off", "on", False)],
+)
+def test_what_counts_as_durable(fsync: str, synchronous_commit: str, durable: bool) -> None:
+    assert Durability("18.1", fsync, synchronous_commit).durable is durable
+
+
+def test_the_ocr_bench_reads_the_same_pages_on_both_sides(database_url: str) -> None:
+    seen: list[int] = []
+    settings = Settings(ocr=Ocr(languages=("eng",)))
+    urls = Urls(database_url, database_url)
+    bench = bench_ocr(
+        settings,
+        urls,
+        pages=2,
+        workers=2,
+        runs=1,
+        tell=lambda _: None,
+        observe=lambda claim, _outcome, _seconds: seen.append(claim.priority),
+    )
+    (run,) = bench.runs
+    # German letters read as English, so not all words; but the very same ones.
+    assert run.batchproc.word_recall == pytest.approx(run.bare_loop.word_recall, abs=0.01)
+    assert run.batchproc.word_recall > 0.85
+    assert (run.batchproc.preloaded, run.bare_loop.preloaded) == (2, 2)
+    assert seen == [1, 1, 5, 5]
+    assert schemas(database_url) == {"batchproc"}
+
+
+def test_the_ratio_of_the_ocr_bench_is_the_median_of_the_runs_ratios() -> None:
+    runs = tuple(OcrRun(Side(ours, 1.0, 2), Side(bare, 1.0, 2)) for ours, bare in ((1.0, 2.0), (3.0, 4.0), (9.0, 10.0)))
+    plain = OcrBench(40, 2, ("eng",), runs).plain()
+    assert (plain["ratio_to_bare_loop"], plain["least"], plain["most"]) == (0.75, 0.5, 0.9)
+    assert (plain["pages_per_second"], plain["bare_loop_pages_per_second"]) == (3, 4)
+
+
+def test_a_bench_that_is_stopped_leaves_nothing_behind(database_url: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "batchproc", "--database", database_url, "bench", "queue", "--jobs", "200000"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as bench:
+        try:
+            wait_until(lambda: _is_running(database_url), 60, "a worker at work")
+            bench.send_signal(signal.SIGTERM)
+            _, said = bench.communicate(timeout=60)
+        finally:
+            bench.kill()
+    assert bench.returncode == 130, said
+    assert said.startswith("batchproc: the bench was stopped")
+    assert said.count("\n") == 1
+    assert schemas(database_url) == {"batchproc"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def _is_running(database_url: str) -> bool:
+    """Whether a worker is connected."""
+    with connect(database_url) as connection:
+        rows = connection.execute("select application_name from pg_stat_activity where datname = current_database()")
+        return ("batchproc worker",) in rows.fetchall()
+
+
+def test_the_command_prints_one_line_of_json(database_url: str) -> None:
+    command = [sys.executable, "-m", "batchproc", "--database", database_url, "bench", "--json", "queue"]
+    done = subprocess.run([*command, "--jobs", "5", "--runs", "1"], capture_output=True, text=True, check=True)
+    assert done.stdout.count("\n") == 1
+    assert json.loads(done.stdout)["jobs"] == 5
+    durable = json.loads(done.stdout)["durable"]
+    assert ("not durable" in done.stderr) is not durable

@@ -1,0 +1,235 @@
+"""The doctor: what it finds, what it advises, and that nothing it meets ends the other checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from batchproc.core.errors import EnvironmentFault
+from batchproc.ops.doctor import CHECKS, examine
+from batchproc.ops.doctor_findings import Check, Findings, Patient, concluded
+from batchproc.settings import Database, Ocr, Settings, Storage, Taxonomy
+
+PASSWORD = "s3cret-of-the-test"
+NOWHERE = f"postgresql://somebody:{PASSWORD}@127.0.0.1:1/nothing"
+
+Examine = Callable[..., Check]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "home"
+    made.mkdir(mode=0o700)
+    return made
+
+
+@pytest.fixture
+def check(home: Path) -> Examine:
+    """Makes one check, with settings or other attributes of the patient changed."""
+
+    def made(name: str, url: str = NOWHERE, settings: Settings | None = None, **changes: object) -> Check:
+        patient = Patient(
+            settings=settings or Settings(),
+            sources="the test",
+            home=home,
+            embedded_folder=None,
+            database_url=lambda: url,
+            known_url=url,
+        )
+        return concluded(name, replace(patient, **changes), CHECKS[name])  # type: ignore[arg-type]  # any attribute
+
+    return made
+
+
+def test_a_healthy_database_is_found_healthy(check: Examine, database_url: str) -> None:
+    for name in ("database", "migrations"):
+        found = check(name, database_url)
+        assert (found.ok, found.advice) == (True, None), found
+
+
+def test_a_database_that_cannot_be_reached_fails_and_shows_no_password(check: Examine) -> None:
+    for name in ("database", "migrations"):
+        found = check(name)
+        assert not found.ok
+        assert "127.0.0.1" in found.detail
+        assert found.advice is not None
+        assert "database.url" in found.advice
+        assert PASSWORD not in found.detail + found.advice
+
+
+def test_a_direct_url_that_cannot_be_reached_fails(check: Examine, database_url: str) -> None:
+    direct = Settings(database=Database(direct_url=NOWHERE))  # type: ignore[arg-type]  # pydantic makes it a secret
+    found = check("database", database_url, direct)
+    assert not found.ok
+    assert PASSWORD not in found.detail
+
+
+def test_a_missing_migration_fails_unless_it_is_applied_by_itself(
+    check: Examine, empty_database_url: str, home: Path
+) -> None:
+    found = check("migrations", empty_database_url)
+    assert (found.ok, found.advice) == (False, "run: batchproc migrate")
+    assert check("migrations", empty_database_url, embedded_folder=home).ok
+
+
+def test_missing_languages_fail_and_missing_orientation_warns(check: Examine, tmp_path: Path) -> None:
+    (tmp_path / "eng.traineddata").write_bytes(b"")
+    some = Settings(ocr=Ocr(languages=("eng", "fra"), tessdata=(tmp_path,)))
+    found = check("languages", settings=some)
+    assert not found.ok
+    assert "languages fra of" in found.detail
+    assert found.advice is not None
+    assert "fra.traineddata" in found.advice
+    warned = check("languages", settings=Settings(ocr=Ocr(languages=("eng",), tessdata=(tmp_path,))))
+    assert warned.is_warning
+    assert check("languages", settings=Settings(ocr=Ocr(languages=("eng",)))).ok
+
+
+def test_wrong_rules_fail_with_their_place(check: Examine, tmp_path: Path) -> None:
+    rules = tmp_path / "taxonomy"
+    assert not check("rules", settings=Settings(taxonomy=Taxonomy(folder=rules))).ok
+    rules.mkdir()
+    (rules / "default.yaml").write_text("version: 1\nrules:\n  - nam: x\n")
+    found = check("rules", settings=Settings(taxonomy=Taxonomy(folder=rules)))
+    assert not found.ok
+    assert f"{rules}/default.yaml:3" in found.detail
+    assert check("rules").ok
+
+
+def test_storage_roots_that_are_missing_fail_and_empty_ones_warn(check: Examine, tmp_path: Path) -> None:
+    missing, empty, full = tmp_path / "missing", tmp_path / "empty", tmp_path / "full"
+    empty.mkdir()
+    full.mkdir()
+    (full / "scan.pdf").write_bytes(b"")
+    found = check("folders", settings=Settings(storage=Storage(roots=(missing, full))))
+    assert not found.ok
+    assert str(missing) in found.detail
+    assert check("folders", settings=Settings(storage=Storage(roots=(empty,)))).is_warning
+    fine = check("folders", settings=Settings(storage=Storage(roots=(full,))))
+    assert (fine.ok, fine.advice) == (True, None)
+
+
+@pytest.mark.parametrize(("mode", "ok", "warns"), [(0o700, True, False), (0o750, True, True), (0o770, False, False)])
+def test_others_may_neither_write_nor_look_into_the_home(
+    check: Examine, home: Path, mode: int, ok: bool, warns: bool
+) -> None:
+    home.chmod(mode)
+    found = check("folders")
+    assert (found.ok, found.is_warning) == (ok, warns)
+    if mode != 0o700:
+        assert found.advice == f"chmod 700 {home}"
+
+
+def test_a_home_that_cannot_be_made_fails(check: Examine, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    found = check("folders", home=tmp_path / "file" / "home")
+    assert not found.ok
+    assert check("folders", home=tmp_path / "new" / "home").ok
+
+
+def test_little_space_warns(check: Examine) -> None:
+    found = check("disk_space", settings=Settings(storage=Storage(min_free=2**60)))
+    assert found.is_warning
+    assert "only" in found.detail
+    assert check("disk_space", settings=Settings(storage=Storage(min_free=1))).advice is None
+
+
+def test_a_worker_is_really_started(check: Examine) -> None:
+    found = check("pool")
+    assert found.ok, found
+    assert "tesseract" in found.detail
+    assert "classify, ocr, workflow" in found.detail
+
+
+def test_a_worker_that_cannot_load_a_language_is_of_no_use(check: Examine, tmp_path: Path) -> None:
+    (tmp_path / "eng.traineddata").write_bytes(b"damaged")
+    found = check("pool", settings=Settings(ocr=Ocr(languages=("eng",), tessdata=(tmp_path,))))
+    assert not found.ok
+    assert "damaged language data for eng" in found.detail
+
+
+def test_handlers_that_cannot_be_imported_fail_the_pool(check: Examine) -> None:
+    found = check("pool", settings=Settings(handlers=("batchproc_test.no_such_module",)))
+    assert not found.ok
+    assert "batchproc_test.no_such_module" in found.detail
+
+
+@pytest.mark.parametrize(
+    "error",
+    [EnvironmentFault("broken", "mend it"), ValueError("broken"), OSError(5, "broken"), AssertionError("broken")],
+)
+def test_a_check_that_breaks_is_its_own_fault_only(home: Path, error: Exception) -> None:
+    def breaks(_patient: Patient, findings: Findings) -> None:
+        findings.note("this was still fine")
+        raise error
+
+    patient = Patient(Settings(), "the test", home, None, lambda: NOWHERE, NOWHERE)
+    found = concluded("x", patient, breaks)
+    assert not found.ok
+    assert "broken" in found.detail
+    assert "this was still fine" in found.detail
+    assert found.advice
+
+
+def test_whatever_a_check_quotes_no_password_is_shown(home: Path) -> None:
+    def quotes(_patient: Patient, findings: Findings) -> None:
+        findings.fault(f"cannot use {NOWHERE}", f"set password={PASSWORD}\n")
+
+    found = concluded("x", Patient(Settings(), "the test", home, None, lambda: NOWHERE, NOWHERE), quotes)
+    assert found.advice is not None
+    assert PASSWORD not in found.detail + found.advice
+    assert "\n" not in found.advice
+
+
+def test_all_checks_are_made_whatever_they_find(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in CHECKS:
+        monkeypatch.setitem(CHECKS, name, lambda _patient, _findings: 1 / 0)
+    found = list(examine(Patient(Settings(), "the test", home, None, lambda: NOWHERE, NOWHERE)))
+    assert [check.check for check in found] == list(CHECKS)
+    assert not any(check.ok for check in found)
+
+
+def doctor(home: Path, *arguments: str, **variables: str) -> tuple[int, dict[str, dict[str, object]], str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BATCHPROC_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "batchproc", *arguments, "doctor", "--json"],
+        env={**environment, "BATCHPROC_HOME": str(home), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.count("\n") == 1
+    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
+    return done.returncode, checks, done.stdout + done.stderr
+
+
+def test_the_command_succeeds_on_a_healthy_installation(home: Path, database_url: str, tmp_path: Path) -> None:
+    conf = tmp_path / "mine.yaml"
+    conf.write_text("storage: {min_free: 0}\n")
+    code, checks, shown = doctor(home, "--conf", str(conf), "--database", database_url)
+    assert code == 0, shown
+    assert list(checks) == list(CHECKS)
+    assert all(check["ok"] and check["advice"] is None for check in checks.values()), shown
+    assert f"{conf} (--conf)" in str(checks["settings"]["detail"])
+
+
+def test_the_command_fails_with_3_and_shows_no_password(home: Path) -> None:
+    code, checks, shown = doctor(home, BATCHPROC_DATABASE_URL=NOWHERE)
+    assert code == 3
+    assert [name for name, check in checks.items() if not check["ok"]] == ["database", "migrations"]
+    assert PASSWORD not in shown
+
+
+def test_settings_that_cannot_be_read_are_a_failed_check(home: Path) -> None:
+    code, checks, _ = doctor(home, BATCHPROC_POOL__WORKERS="0", BATCHPROC_DATABASE_URL=NOWHERE)
+    assert code == 3
+    assert list(checks) == list(CHECKS)
+    assert "BATCHPROC_POOL__WORKERS: must be at least 1" in str(checks["settings"]["detail"])
+    assert {check["ok"] for check in checks.values()} == {False}

@@ -1,0 +1,149 @@
+"""Migrations: once, together, in another schema, and never over a database that needs newer code."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from psycopg import sql
+
+from batchproc.core.errors import EnvironmentFault, UsageError
+from batchproc.core.fairness import Turn
+from batchproc.core.job import NewJob
+from batchproc.core.outcome import Completed, FollowUp
+from batchproc.database import connect
+from batchproc.queue import migrate
+from batchproc.queue.inspection import Inspection
+from batchproc.queue.listener import Listener
+from batchproc.queue.node_store import NodeFacts, NodeStore
+from batchproc.queue.store import JobStore
+from tests.queue.helpers import SPECS, Conn, at_once, ended, one, queue_of
+
+
+def versions() -> list[int]:
+    return [migration.version for migration in migrate.known_migrations()]
+
+
+def advisory_locks(connection: Conn) -> int:
+    query = """
+        select count(*) from pg_locks
+        where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
+    """
+    return int(one(connection, query))
+
+
+def test_the_files_are_numbered_without_a_gap_and_their_floors_never_sink() -> None:
+    known = migrate.known_migrations()
+    assert versions() == list(range(1, len(known) + 1))
+    floors = [migration.min_code_version for migration in known]
+    assert floors == sorted(floors)
+    assert floors[-1] <= migrate.CODE_VERSION
+
+
+def test_a_second_migration_changes_nothing(empty_database_url: str) -> None:
+    with connect(empty_database_url) as connection:
+        assert [migration.version for migration in migrate.pending(connection)] == versions()
+        with pytest.raises(UsageError, match=r"lacks .* next 0001_initial: run: batchproc migrate"):
+            migrate.require_current(connection)
+        assert [migration.version for migration in migrate.apply(connection)] == versions()
+        assert migrate.apply(connection) == []
+        assert migrate.pending(connection) == []
+        migrate.require_current(connection)
+        assert list(migrate.applied_versions(connection)) == versions()
+        assert advisory_locks(connection) == 0
+
+
+def test_several_at_once_apply_each_migration_once(empty_database_url: str) -> None:
+    def migrated() -> list[int]:
+        with connect(empty_database_url) as connection:
+            return [migration.version for migration in migrate.apply(connection)]
+
+    applied = at_once([migrated] * 4)
+    assert sorted(applied, key=len) == [[], [], [], versions()]
+
+
+@pytest.mark.parametrize("schema", ["archive", 'We"ird Schema-1', "x" * 63])
+def test_another_schema_works_from_end_to_end(empty_database_url: str, schema: str) -> None:
+    with connect(empty_database_url) as connection, connect(empty_database_url) as ears:
+        migrate.apply(connection, schema)
+        migrate.require_current(connection, schema)
+        assert one(connection, "select count(*) from pg_namespace where nspname = 'batchproc'") == 0
+        jobs, node = JobStore(schema), NodeStore(schema, uuid4(), SPECS)
+        listener = Listener(ears, schema)
+        tenant = jobs.add_tenant(connection, "acme").tenant_id
+        job_id = jobs.enqueue(connection, NewJob(tenant, "work")).job_id
+        assert listener.wait(10) == ([queue_of(tenant)], False)
+        assert jobs.enqueue_many(connection, [NewJob(tenant, "other")]) == 1
+        node.join(connection, NodeFacts(node.node_id, "host", 1, 1, ("work",), (), "", "1"), 30.0)
+        _, [claim] = node.tick(connection, [], [Turn(queue_of(tenant), 1)], limited=True, run_id=None)
+        assert claim.job_id == job_id
+        ending = ended(claim, Completed(follow_ups=(FollowUp("other"),)))
+        settled, _ = node.tick(connection, [ending], [], limited=False, run_id=None)
+        assert settled.followed == [queue_of(tenant, "other")]
+        assert Inspection(schema).totals(connection)["completed"] == 1
+
+
+def test_schemas_of_one_database_are_apart(empty_database_url: str) -> None:
+    with connect(empty_database_url) as connection, connect(empty_database_url) as ears:
+        migrate.apply(connection)
+        migrate.apply(connection, "second")
+        listener = Listener(ears, "second")
+        tenant = JobStore("batchproc").add_tenant(connection, "acme").tenant_id
+        JobStore("batchproc").enqueue(connection, NewJob(tenant, "work"))
+        assert listener.wait(0.2) == ([], False)
+        assert JobStore("second").tenants(connection) == []
+
+
+def needs(connection: Conn, code_version: int) -> None:
+    connection.execute(
+        "insert into batchproc.schema_migrations (version, name, min_code_version) values (9999, 'later', %s)",
+        [code_version],
+    )
+
+
+def test_a_database_that_needs_newer_code_is_refused_with_advice(database_url: str) -> None:
+    with connect(database_url) as connection:
+        needs(connection, migrate.CODE_VERSION + 1)
+        for refused in (migrate.pending, migrate.require_current, migrate.apply):
+            with pytest.raises(EnvironmentFault, match=r"needs code version 2 or newer, this is 1: upgrade batchproc"):
+                refused(connection)
+        assert advisory_locks(connection) == 0
+
+
+def test_a_newer_database_that_older_code_can_live_with_is_not(database_url: str) -> None:
+    with connect(database_url) as connection:
+        needs(connection, migrate.CODE_VERSION)
+        migrate.require_current(connection)
+        assert migrate.apply(connection) == []
+
+
+def test_a_migration_that_fails_leaves_nothing_and_says_what_to_do(empty_database_url: str) -> None:
+    with connect(empty_database_url) as connection:
+        connection.execute("create schema batchproc")
+        connection.execute("create table batchproc.job_signals ()")
+        with pytest.raises(
+            EnvironmentFault, match=r"was rolled back: relation .*job_signals.* exists.*batchproc migrate"
+        ):
+            migrate.apply(connection)
+        assert one(connection, "select count(*) from pg_tables where schemaname = 'batchproc'") == 1
+        connection.execute("drop table batchproc.job_signals")
+        assert [migration.version for migration in migrate.apply(connection)] == versions()
+
+
+def test_the_owner_of_the_schema_needs_no_right_to_create_one(empty_database_url: str) -> None:
+    role = f"batchproc_test_{uuid4().hex[:12]}"
+    name = sql.Identifier(role)
+    with connect(empty_database_url) as connection:
+        connection.execute(sql.SQL("create role {}").format(name))
+        try:
+            connection.execute(sql.SQL("set role {}").format(name))
+            with pytest.raises(EnvironmentFault, match=r"permission denied.* the role must own the schema"):
+                migrate.apply(connection)
+            connection.execute("reset role")
+            connection.execute(sql.SQL("create schema batchproc authorization {}").format(name))
+            connection.execute(sql.SQL("set role {}").format(name))
+            assert [migration.version for migration in migrate.apply(connection)] == versions()
+        finally:
+            connection.execute("reset role")
+            connection.execute(sql.SQL("drop owned by {}").format(name))
+            connection.execute(sql.SQL("drop role {}").format(name))

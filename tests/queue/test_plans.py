@@ -1,0 +1,301 @@
+"""EXPLAIN pins: what runs all the time reads by index, with and without statistics, however it is planned.
+
+50,000 jobs of 200 tenants and one queue of 15,000; without an index each of these statements would cost what the
+table holds, a thousand times a second.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from psycopg import sql
+
+from batchproc.core.fairness import Queue, Turn
+from batchproc.core.job import Claim
+from batchproc.core.outcome import Completed, FollowUp
+from batchproc.database import SqlFolder, connect
+from batchproc.queue.endings import ending_json
+from tests.database import database_on
+from tests.queue.helpers import Conn, ended, join
+
+NODE = UUID(int=1)
+DEAD = UUID(int=2)
+STATEMENTS = SqlFolder("batchproc.queue")
+Plan = dict[str, Any]
+
+_TENANTS = "insert into batchproc.tenants (slug) select 't' || n from generate_series(1, 200) n"
+_DOCUMENTS = """
+    insert into batchproc.documents (tenant_id, root, path, sha256, bytes)
+    select tenant_id, '', '', sha256(int8send(n)), 0 from batchproc.tenants, generate_series(1, 5) n
+"""
+# Of 35 jobs of a tenant 20 are over, 8 available, 7 scheduled (most of them for later); here and there one runs.
+_JOBS = """
+    insert into batchproc.processing_jobs
+        (tenant_id, document_id, kind, lane, priority, state, run_at, max_attempts, unique_key, claim_id, node_id,
+         claimed_at, finished_at)
+    select t.tenant_id, t.document_id, case when mod(k, 3) = 0 then 'other' else 'work' end, mod(k, 2), 5, s.state,
+           case when s.state = 'scheduled' and mod(k, 7) > 0 then now() + interval '1 day' else now() end, 5,
+           case when mod(n, 5) = 0 then 'key ' || n end,
+           case when s.state = 'running' then gen_random_uuid() end,
+           case when s.state = 'running' then case when mod(n, 2) = 0 then %(dead)s::uuid else %(node)s end end,
+           case when s.state = 'running' then now() end,
+           case when s.state = 'completed' then now() end
+    from generate_series(0, 34999) n
+    cross join lateral (select n / 200 as k) per_tenant
+    join (select tenant_id, min(document_id) as document_id, row_number() over (order by tenant_id) - 1 as place
+          from batchproc.documents group by tenant_id) t on t.place = mod(n, 200)
+    cross join lateral (
+        select case when mod(n, 997) = 0 then 'running' when mod(k, 35) < 20 then 'completed'
+                    when mod(k, 35) < 28 then 'available' else 'scheduled' end as state) s
+"""
+_ONE_BIG_QUEUE = """
+    insert into batchproc.processing_jobs (tenant_id, kind, state, max_attempts)
+    select (select min(tenant_id) from batchproc.tenants), 'big', 'available', 5 from generate_series(1, 15000)
+"""
+
+
+@pytest.fixture(scope="module")
+def crowded(server_url: str, template_database: str) -> Iterator[Conn]:
+    name = f"batchproc_test_{uuid4().hex[:12]}"
+    with connect(server_url) as server:
+        server.execute(
+            sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template_database))
+        )
+        try:
+            with connect(database_on(server_url, name)) as connection:
+                # Nothing but the test decides when there are statistics.
+                connection.execute("alter table batchproc.processing_jobs set (autovacuum_enabled = off)")
+                for statement in (_TENANTS, _DOCUMENTS):
+                    connection.execute(statement.encode())
+                connection.execute(_JOBS.encode(), {"node": NODE, "dead": DEAD})
+                connection.execute(_ONE_BIG_QUEUE.encode())
+                join(connection, node_id=NODE)
+                yield connection
+        finally:
+            server.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="module", params=["without statistics", "analysed"])
+def connection(crowded: Conn, request: pytest.FixtureRequest) -> Conn:
+    """The crowded database; pytest runs all tests without statistics before those with."""
+    if request.param == "analysed":
+        crowded.execute("analyze")
+    return crowded
+
+
+# -- what the node passes
+
+
+def turns(connection: Conn) -> dict[str, Any]:
+    """Eight slots: the big queue and seven others."""
+    [tenants] = connection.execute(
+        "select array_agg(tenant_id order by tenant_id) from batchproc.tenants"
+    ).fetchone() or [[]]
+    return {
+        "lanes": [1, 0, 0, 0, 1, 1, 1, 1],
+        "tenants": [tenants[0], *tenants[5:12]],
+        "kinds": ["big", *["work"] * 7],
+        "counts": [2, *[1] * 7],
+        "claim_ids": [uuid4() for _ in range(9)],
+        "node_id": NODE,
+        "run_id": None,
+    }
+
+
+def claims(connection: Conn) -> list[tuple[int, UUID]]:
+    query = "select job_id, claim_id from batchproc.processing_jobs where state = 'running' order by job_id limit 8"
+    return connection.execute(query).fetchall()
+
+
+def one_claim(connection: Conn) -> list[Any]:
+    return list(claims(connection)[0])
+
+
+def several(connection: Conn) -> dict[str, Any]:
+    job_ids, claim_ids = zip(*claims(connection), strict=True)
+    return {"job_ids": list(job_ids), "claim_ids": list(claim_ids)}
+
+
+def endings(connection: Conn) -> dict[str, Any]:
+    texts = []
+    for job_id, claim_id in claims(connection):
+        claim = Claim(job_id, claim_id, 1, "work", 1, 5, 1, 5, 0, 0, 0)
+        texts.append(ending_json(ended(claim, Completed("{}", (FollowUp("other"),))), {}))
+    return {"transitions": texts, "rescue": False}
+
+
+def rescues(connection: Conn) -> dict[str, Any]:
+    return endings(connection) | {"rescue": True}
+
+
+def progress(connection: Conn) -> dict[str, Any]:
+    return several(connection) | {"done": [1] * 8, "total": [2] * 8}
+
+
+def waiting_key(connection: Conn) -> dict[str, Any]:
+    query = """
+        select tenant_id, kind, unique_key, document_id from batchproc.processing_jobs
+        where unique_key is not null and state = 'available' limit 1
+    """
+    row = connection.execute(query).fetchone()
+    assert row is not None
+    return dict(zip(("tenant_id", "kind", "unique_key", "document_id"), row, strict=True))
+
+
+Values = Callable[[Conn], Any]
+PINS: dict[str, tuple[Values, set[str]]] = {
+    "claim": (turns, {"processing_jobs_claim", "processing_jobs_pkey"}),
+    "claim_limited": (turns, {"processing_jobs_claim", "processing_jobs_pkey", "processing_jobs_running_kind"}),
+    "claim_one": (
+        lambda _: {"job_id": 77, "claim_id": NODE, "node_id": NODE, "run_id": None},
+        {"processing_jobs_pkey"},
+    ),
+    "promote": (lambda _: {"per_tenant": 200}, {"processing_jobs_promote", "processing_jobs_pkey"}),
+    "ready": (lambda _: None, {"processing_jobs_claim"}),
+    "expired_claims": (lambda _: [100], {"processing_jobs_running_(node|kind)"}),
+    "held_claims": (lambda _: [NODE], {"processing_jobs_running_node"}),
+    "settle": (endings, {"processing_jobs_pkey"}),
+    "settle, rescue": (rescues, {"processing_jobs_pkey"}),
+    "lock_claim": (one_claim, {"processing_jobs_pkey"}),
+    "job_for_worker": (one_claim, {"processing_jobs_pkey"}),
+    "reset_budgets": (one_claim, {"processing_jobs_pkey"}),
+    "claims_by_id": (several, {"processing_jobs_pkey"}),
+    "write_progress": (progress, {"processing_jobs_pkey"}),
+    "find_unique": (waiting_key, {"processing_jobs_unique.*"}),
+    "latest_document_job": (waiting_key, {"processing_jobs_(document|pkey)"}),
+    "show_job": (lambda _: [77], {"processing_jobs_pkey"}),
+}
+
+
+_UNKNOWN_CLAIM = Claim(1, NODE, 1, "work", 1, 5, 1, 5, 0, 0, 0)
+_UNKNOWN_ENDING = {"transitions": [ending_json(ended(_UNKNOWN_CLAIM), {})], "rescue": False}
+_UNKNOWN_TURN = {
+    "lanes": [1],
+    "tenants": [1],
+    "kinds": ["work"],
+    "counts": [1],
+    "claim_ids": [NODE],
+    "node_id": NODE,
+    "run_id": None,
+}
+
+# -- plans
+
+
+def nodes(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+def explained(connection: Conn, name: str, values: Any, *, generic: bool) -> Plan:
+    statement = STATEMENTS[name.partition(",")[0]]
+    if not generic or values is None:
+        row = connection.execute(b"explain (format json) " + statement, values).fetchone()
+    else:
+        row = _explained_generic(connection, statement, values)
+    assert row is not None
+    plan: Plan = row[0][0]["Plan"]
+    return plan
+
+
+def _explained_generic(connection: Conn, statement: bytes, values: Any) -> Any:
+    """The plan for any parameters, made once and kept."""
+    named = dict.fromkeys(re.findall(rb"%\((\w+)\)s", statement))
+    ordered = [values[name.decode()] for name in named] if named else values
+    with connection.transaction(force_rollback=True):
+        connection.execute(statement, values, prepare=True)
+        known = connection.execute(
+            "select name from pg_prepared_statements order by prepare_time desc limit 1"
+        ).fetchone()
+        assert known is not None
+        connection.execute("set local plan_cache_mode = force_generic_plan")
+        arguments = sql.SQL(", ").join(sql.Literal(value) for value in ordered)
+        execute = sql.SQL("explain (format json) execute {} ({})").format(sql.Identifier(known[0]), arguments)
+        return connection.execute(execute).fetchone()
+
+
+@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
+@pytest.mark.parametrize("name", PINS)
+def test_the_job_table_is_read_by_index(connection: Conn, name: str, generic: bool) -> None:
+    values_of, expected = PINS[name]
+    plan = explained(connection, name, values_of(connection), generic=generic)
+    of_jobs = [
+        node
+        for node in nodes(plan)
+        if "processing_jobs" in (node.get("Relation Name"), node.get("Index Name", "")[:15])
+    ]
+    assert of_jobs
+    scans = {node["Node Type"] for node in nodes(plan) if node.get("Relation Name") == "processing_jobs"}
+    assert "Seq Scan" not in scans, json.dumps(plan, indent=1)
+    used = {node["Index Name"] for node in nodes(plan) if "Index Name" in node}
+    for pattern in expected:
+        assert [index for index in used if re.fullmatch(pattern, index)], (pattern, used)
+
+
+@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
+@pytest.mark.parametrize("name", ["claim", "claim_limited"])
+def test_a_claim_reads_no_more_of_a_queue_than_it_takes(connection: Conn, name: str, generic: bool) -> None:
+    plan = explained(connection, name, turns(connection), generic=generic)
+    [locking] = [node for node in nodes(plan) if node["Node Type"] == "LockRows"]
+    [scan] = locking["Plans"]
+    assert scan["Node Type"] == "Index Scan", "in the order of the index, so that the limit ends it"
+    for column in ("lane", "tenant_id", "kind"):
+        assert f"({column} = w" in scan["Index Cond"]
+
+
+@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
+def test_a_promotion_reads_no_jobs_of_the_future(connection: Conn, generic: bool) -> None:
+    plan = explained(connection, "promote", {"per_tenant": 200}, generic=generic)
+    conditions = [
+        node["Index Cond"]
+        for node in nodes(plan)
+        if node.get("Index Name") == "processing_jobs_promote" and "Index Cond" in node
+    ]
+    assert [condition for condition in conditions if "tenant_id =" in condition and "run_at <=" in condition], (
+        conditions
+    )
+
+
+def test_a_look_for_queues_reads_one_job_of_each(connection: Conn) -> None:
+    row = connection.execute(b"explain (format json, analyze, timing off) " + STATEMENTS["ready"]).fetchone()
+    assert row is not None
+    read = sum(
+        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+        for node in nodes(row[0][0]["Plan"])
+        if node.get("Relation Name") == "processing_jobs"
+    )
+    queues = connection.execute(
+        "select count(*) from (select distinct lane, tenant_id, kind from batchproc.processing_jobs"
+        " where state = 'available') q"
+    ).fetchone()
+    assert queues is not None
+    assert queues[0] > 200
+    assert read <= queues[0] + 5  # rows a loop are rounded
+
+
+@pytest.mark.parametrize("name", ["claim", "claim_limited", "settle"])
+def test_a_tick_that_was_planned_on_empty_tables_reads_full_ones_by_index(
+    opened: Callable[[], Conn], name: str
+) -> None:
+    empty = opened()
+    values = _UNKNOWN_ENDING if name == "settle" else _UNKNOWN_TURN
+    with empty.transaction():
+        empty.execute(STATEMENTS["plan_tick"])
+        plan = explained(empty, name, values, generic=True)
+    assert "Seq Scan" not in {node["Node Type"] for node in nodes(plan)}, json.dumps(plan, indent=1)
+    assert plan["Total Cost"] < 1e6, "nothing was forbidden in vain"
+
+
+def test_what_a_tick_sets_ends_with_it(opened: Callable[[], Conn]) -> None:
+    connection = opened()
+    shown = "select current_setting('plan_cache_mode'), current_setting('enable_seqscan'), current_setting('jit')"
+    before = connection.execute(shown).fetchone()
+    node = join(connection)
+    node.tick(connection, [], [Turn(Queue(1, 1, "work"), 1)], limited=True, run_id=None)
+    assert connection.execute(shown).fetchone() == before

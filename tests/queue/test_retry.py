@@ -1,0 +1,150 @@
+"""Trying again what was given up on, when an operator asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from batchproc.core.errors import UsageError
+from batchproc.core.job import JobState
+from batchproc.core.outcome import Cancelled, Completed, ErrorClass
+from batchproc.queue.listener import Listener
+from batchproc.queue.node_store import NodeStore
+from tests.queue.helpers import (
+    PATIENCE,
+    STORE,
+    Conn,
+    add_tenant,
+    attempts,
+    claim_job,
+    ended,
+    enqueue,
+    failed,
+    job,
+    join,
+    now,
+    running,
+    state,
+    wait_for_blocked,
+)
+
+Opened = Callable[[], Conn]
+
+
+def discarded(connection: Conn, node: NodeStore, tenant: int, kind: str = "work", key: str | None = None) -> int:
+    claimed = running(connection, node, tenant, kind, unique_key=key)
+    node.settle(connection, [ended(claimed, failed(ErrorClass.PERMANENT))])
+    return claimed.job_id
+
+
+def test_each_state_is_retried_or_named(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    given_up = discarded(connection, node, tenant)
+    cancelled, completed, held = (running(connection, node, tenant) for _ in range(3))
+    node.settle(connection, [ended(cancelled, Cancelled()), ended(completed, Completed())])
+    waiting = enqueue(connection, tenant)
+    later = enqueue(connection, tenant, run_at=now(connection).replace(year=2090))
+    on_hold = enqueue(connection, tenant)
+    connection.execute("update batchproc.processing_jobs set state = 'held' where job_id = %s", [on_hold])
+    ids = [given_up, cancelled.job_id, completed.job_id, held.job_id, waiting, later, on_hold]
+    before = {job_id: job(connection, job_id) for job_id in ids}
+    assert STORE.retry(connection, [*reversed(ids), given_up, 4711]) == [
+        (given_up, "retried"),
+        (cancelled.job_id, "retried"),
+        (completed.job_id, "completed"),
+        (held.job_id, "running"),
+        (waiting, "available"),
+        (later, "scheduled"),
+        (on_hold, "held"),
+    ]
+    for job_id in ids[2:]:
+        assert job(connection, job_id) == before[job_id]
+
+
+def test_a_retried_job_begins_afresh_and_keeps_its_history(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    run_id = node.start_run(connection, {})
+    job_id = enqueue(connection, tenant, args={"a": 1}, priority=2, max_attempts=1)
+    node.settle(connection, [ended(claim_job(connection, node, job_id, run_id), failed())])
+    connection.execute(
+        """
+        update batchproc.processing_jobs set crashes = 1, timeouts = 1, node_losses = 1, result = '{"partial": 1}'
+        """
+    )
+    before, asked = job(connection, job_id), now(connection)
+    STORE.retry(connection, [job_id])
+    after = job(connection, job_id)
+    changed = {name: after[name] for name in after if after[name] != before[name]}
+    assert asked <= changed.pop("run_at") <= now(connection)
+    cleared = dict.fromkeys(("failure_code", "result", "finished_at", "run_id"))
+    assert changed == cleared | {"state": "available", "attempt": 0, "crashes": 0, "timeouts": 0, "node_losses": 0}
+    assert len(attempts(connection, job_id)) == 1
+    assert claim_job(connection, node, job_id).attempt == 1
+
+
+def test_retrying_is_announced(connection: Conn, opened: Opened) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    job_id = discarded(connection, node, tenant)
+    listener = Listener(opened(), "batchproc")
+    STORE.retry(connection, [job_id])
+    assert listener.wait(PATIENCE) == ([], True)
+
+
+def test_nothing_to_retry_is_nothing(connection: Conn) -> None:
+    assert STORE.retry(connection, []) == []
+
+
+# -- unique keys
+
+
+def test_of_several_with_one_key_the_newest_is_retried(connection: Conn) -> None:
+    tenant, other, node = add_tenant(connection), add_tenant(connection, "other"), join(connection)
+    same = [discarded(connection, node, tenant, key="k") for _ in range(3)]
+    apart = [
+        discarded(connection, node, tenant, key="other"),
+        discarded(connection, node, tenant, "other", key="k"),
+        discarded(connection, node, other, key="k"),
+        discarded(connection, node, tenant),
+        discarded(connection, node, tenant),
+    ]
+    result = dict(STORE.retry(connection, same + apart))
+    assert [result[job_id] for job_id in same] == ["superseded", "superseded", "retried"]
+    assert [result[job_id] for job_id in apart] == ["retried"] * 5
+    assert state(connection, same[0]) is JobState.DISCARDED
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_job_whose_key_waits_is_left_as_it_is(connection: Conn, together: bool) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    old = discarded(connection, node, tenant, key="k")
+    waiting = enqueue(connection, tenant, unique_key="k")
+    result = dict(STORE.retry(connection, [old, waiting] if together else [old]))
+    assert result == {old: "superseded"} | ({waiting: "available"} if together else {})
+    assert state(connection, old) is JobState.DISCARDED
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("work", "retried"), ("once", "superseded")])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_running_job_of_the_key_stands_in_the_way_only_where_its_kind_says_so(
+    connection: Conn, kind: str, expected: str, together: bool
+) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    old = discarded(connection, node, tenant, kind, key="k")
+    now_running = running(connection, node, tenant, kind, unique_key="k").job_id
+    result = dict(STORE.retry(connection, [old, now_running] if together else [old]))
+    assert result == {old: expected} | ({now_running: "running"} if together else {})
+
+
+def test_a_key_that_is_taken_at_the_same_moment_is_told(connection: Conn, opened: Opened) -> None:
+    tenant, node, other, third = add_tenant(connection), join(connection), opened(), opened()
+    old, unrelated = discarded(connection, node, tenant, key="k"), discarded(connection, node, tenant)
+    with ThreadPoolExecutor(1) as pool:
+        with other.transaction():
+            enqueue(other, tenant, unique_key="k")
+            retrying = pool.submit(STORE.retry, connection, [old, unrelated])
+            wait_for_blocked(third)
+        with pytest.raises(UsageError, match="at the same moment: nothing was retried; retry them again"):
+            retrying.result(PATIENCE)
+    assert STORE.retry(connection, [old, unrelated]) == [(old, "superseded"), (unrelated, "retried")]
