@@ -6,11 +6,9 @@ import contextlib
 import os
 import signal
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from uuid import uuid4
 
@@ -32,6 +30,7 @@ from batchproc.engine.mailbox import Mailbox
 from batchproc.engine.pool import Entry, PoolOptions, WorkerPool
 from batchproc.engine.ready import Scope
 from batchproc.engine.settling import Settling
+from batchproc.engine.workdir import node_folder
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.settings import Settings
 from batchproc.version import __version__
@@ -134,13 +133,13 @@ class Node:
     @contextlib.contextmanager
     def _pool(self, store: NodeStore, workers: int) -> Iterator[WorkerPool]:
         settings = self._settings.pool
-        with tempfile.TemporaryDirectory(prefix="batchproc-node-", ignore_cleanup_errors=True) as folder:
+        with node_folder() as folder:
             options = PoolOptions(
                 workers=workers,
                 node_id=str(store.node_id),
                 max_jobs_per_worker=settings.max_jobs_per_worker,
                 preload=kinds.PRELOAD,
-                workdir=Path(folder),
+                workdir=folder,
                 memory_limit_mb=settings.memory_limit_mb,
                 nice=settings.nice,
             )

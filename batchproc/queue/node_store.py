@@ -23,6 +23,7 @@ __all__ = ["Ended", "NodeFacts", "NodeStore", "ReadyQueue", "Settled"]
 _LIMITS_LOCK = "batchproc limits"
 _PROMOTE_PER_TENANT = 200
 _RESCUE_BATCH = 100
+_LARGEST = 2**31 - 1
 
 
 class ReadyQueue(NamedTuple):
@@ -163,6 +164,8 @@ class NodeStore:
         """Writes (job_id, claim_id, done, total) of running jobs, for those who look."""
         if progress:
             job_ids, claim_ids, done, total = (list(column) for column in zip(*progress, strict=True))
+            # What no column holds would keep the progress of every other job from being written.
+            done, total = ([max(0, min(number, _LARGEST)) for number in column] for column in (done, total))
             values = {"job_ids": job_ids, "claim_ids": claim_ids, "done": done, "total": total}
             connection.execute(self._sql["write_progress"], values)
 

@@ -160,6 +160,14 @@ def test_progress_does_not_wait_for_the_handlers_transaction(connection: Conn, o
     assert Inspection("batchproc").job(connection, claimed.job_id)["progress"] == {"done": 2, "total": 10}
 
 
+def test_progress_out_of_range_keeps_no_other_from_being_written(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    mad, sane = running(connection, node, tenant), running(connection, node, tenant)
+    node.write_progress(connection, [(mad.job_id, mad.claim_id, -1, 2**40), (sane.job_id, sane.claim_id, 1, 2)])
+    rows = rows_of(connection, "select job_id, done, total from batchproc.job_signals order by job_id")
+    assert [tuple(row.values()) for row in rows] == [(mad.job_id, 0, 2**31 - 1), (sane.job_id, 1, 2)]
+
+
 def test_the_lock_of_a_claim_is_exclusive(connection: Conn, opened: Opened) -> None:
     tenant, node, handler = add_tenant(connection), join(connection), opened()
     claimed = running(connection, node, tenant)
