@@ -28,6 +28,7 @@ _LONGEST_SLEEP = 0.5
 _LONGEST_RECONNECT_PAUSE = 5.0
 _PROGRESS_INTERVAL = 2.0
 _LONGEST_ABANDON = 10.0
+_PAUSE_AFTER_ERROR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +172,26 @@ class Dispatcher:
         self._settling.ended(ended)
 
     def _tick_or_recover(self) -> bool:
+        """A tick, whatever the database makes of it; False when there was nothing to do."""
         try:
             return self._tick()
         except psycopg.Error as error:
             if self._connection.closed or self._connection.broken:
                 self._recover(error)
             else:
-                logger.error("a settle failed ({} {}), one by one", type(error).__name__, error.sqlstate)
-                self._apply(self._settling.write_apart(self._connection))
+                self._write_apart(error)
             return True
+
+    def _write_apart(self, error: psycopg.Error) -> None:
+        logger.error("a settle failed ({} {}), one by one", type(error).__name__, error.sqlstate)
+        try:
+            self._apply(self._settling.write_apart(self._connection))
+        except psycopg.Error as again:
+            self._recover(again)
+        else:
+            if self._settling.pending:
+                # What is left met an error that passes: a deadlock, a lock timeout, a full disk.
+                select.select([self._pool.wakeup_fileno()], [], [], _PAUSE_AFTER_ERROR)
 
     def _tick(self) -> bool:
         """Settles and claims in one transaction; False when there was nothing to do."""

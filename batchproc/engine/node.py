@@ -36,9 +36,8 @@ from batchproc.settings import Settings
 from batchproc.version import __version__
 
 _APPLICATION = "batchproc node"
-# The statements of the dispatcher are few and always the same. Left to itself PostgreSQL plans the settle anew each
-# time, since an array parameter's length makes every plan look different; that took as long as the rest of the tick.
-_SESSION = {"options": "-c plan_cache_mode=force_generic_plan"}
+# A rescue may wait for a row that the handler of a cut-off node still holds; listening and promoting go on meanwhile.
+_HOUSEKEEPING = {"options": "-c lock_timeout=5s"}
 
 
 @dataclass(frozen=True)
@@ -125,10 +124,10 @@ class Node:
     # -- the parts
 
     def _connect(self) -> Connection[TupleRow]:
-        return connect(self._database_url, application_name=_APPLICATION, options=_SESSION)
+        return connect(self._database_url, application_name=_APPLICATION)
 
     def _connect_directly(self) -> Connection[TupleRow]:
-        return connect(self._direct_url, application_name=_APPLICATION, options=_SESSION)
+        return connect(self._direct_url, application_name=_APPLICATION, options=_HOUSEKEEPING)
 
     @contextlib.contextmanager
     def _pool(self, store: NodeStore, workers: int) -> Iterator[WorkerPool]:

@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.fairness import Queue
 from batchproc.core.job import Claim, JobState, KindSpec
-from batchproc.core.outcome import Failed, Interrupted, Outcome
+from batchproc.core.outcome import Completed, Failed, Interrupted, Outcome
 from batchproc.core.settle import settle
 from batchproc.core.transition import Transition
 from batchproc.engine.counts import Counts
@@ -82,22 +82,24 @@ class Settling:
 
     def endings(self, connection: Connection[TupleRow]) -> list[Ended]:
         """What is to be written, in job_id order."""
-        failed = [self._claims[end.work.claim_id] for end in self._ended if isinstance(end.outcome, Failed)]
-        if failed:
+        unfinished = [self._claims[end.work.claim_id] for end in self._ended if not isinstance(end.outcome, Completed)]
+        if unfinished:
             # A handler's checkpoint may have set the job's counters back meanwhile.
-            self._claims.update(self._store.refreshed(connection, failed))
+            self._claims.update(self._store.refreshed(connection, unfinished))
         ordered = sorted(self._ended, key=lambda end: end.work.job_id)
         return [Ended(self._decide(end), end.worker_pid, end.seconds) for end in ordered]
 
     def written(self, endings: Sequence[Ended], settled: Settled) -> Written:
-        """Counts what was written and forgets it.
+        """Counts what was written and forgets it; what met an error that passes is kept for the next tick.
 
         An ending without a row lost its claim: somebody else settled that job, and nothing is owed.
         """
         waiting = list(settled.followed)
         freed: list[Queue] = []
-        done = {ending.transition.claim_id for ending in endings}
+        done = {ending.transition.claim_id for ending in endings} - settled.unwritten
         for ending in endings:
+            if ending.transition.claim_id not in done:
+                continue
             claim = self._claims.pop(ending.transition.claim_id)
             stored = settled.states.get(claim.job_id)
             if stored is None:
