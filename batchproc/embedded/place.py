@@ -184,7 +184,9 @@ def reporting_faults(place: Place) -> Iterator[None]:
 def make_base(place: Place) -> None:
     """Makes the folder itself; open to be passed through for root's servers, else to nobody."""
     if os.geteuid() != 0:
-        place.base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # One by one: the mode given to mkdir is not that of the parents it makes.
+        for folder in (place.home, place.base):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return
     for folder in (SYSTEM_BASE, place.base):
         folder.mkdir(mode=0o755, exist_ok=True)

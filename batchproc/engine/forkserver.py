@@ -79,7 +79,7 @@ def ensure_running(node_id: str, preload: tuple[str, ...]) -> int:
         _forget_dead_tracker()
         forkserver.set_forkserver_preload([forkserver_hook.__name__])
         with _environment(node_id, preload):
-            forkserver.ensure_running()
+            _start_forkserver()
         _our_pid = running_pid()
         if _our_pid is None:
             raise OSError("the forkserver ended at once")
@@ -96,6 +96,17 @@ def tidy_if_killed(workdir: Path) -> None:
         if address.is_socket() and not (listed.exists() and line in listed.read_text()):
             with listed.open("a") as file:
                 file.write(line)
+
+
+def _start_forkserver() -> None:
+    try:
+        forkserver.ensure_running()
+    except OSError as error:
+        if "path too long" not in str(error):
+            raise
+        raise OSError(
+            f"the path of the temp folder is too long for a socket ({error}): set TMPDIR to a shorter one"
+        ) from None
 
 
 def running_pid() -> int | None:

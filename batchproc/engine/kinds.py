@@ -6,12 +6,13 @@ The node itself never imports one: what a handler module does when it is importe
 from __future__ import annotations
 
 import multiprocessing
+from concurrent.futures import BrokenExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 
 from pebble import ProcessExpired, ProcessPool
 
-from batchproc.core.errors import BatchprocError, EnvironmentFault
+from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import KindSpec
 from batchproc.engine import forkserver
 from batchproc.handlers import registry
@@ -38,20 +39,19 @@ def learn(settings: Settings, node_id: str) -> Kinds:
         UsageError: a handler module cannot be imported, or two declare the same kind.
         EnvironmentFault: the child died or hung.
     """
-    # The workers' own forkserver: what it preloads is then loaded once for all.
-    forkserver.ensure_running(node_id, PRELOAD)
-    context = multiprocessing.get_context("forkserver")
-    with ProcessPool(max_workers=1, context=context) as pool:
-        future = pool.schedule(_describe, args=[settings], timeout=_IMPORT_TIMEOUT)
-        try:
-            described: Kinds = future.result()
-        except BatchprocError:
-            raise
-        except (FutureTimeout, ProcessExpired) as error:
-            raise EnvironmentFault(
-                f"the handlers could not be imported: the process that tried it ended with {type(error).__name__}",
-                "import the modules of the setting `handlers` by hand: python -c 'import MODULE'",
-            ) from None
+    try:
+        # The workers' own forkserver: what it preloads is then loaded once for all.
+        forkserver.ensure_running(node_id, PRELOAD)
+        context = multiprocessing.get_context("forkserver")
+        with ProcessPool(max_workers=1, context=context) as pool:
+            described: Kinds = pool.schedule(_describe, args=[settings], timeout=_IMPORT_TIMEOUT).result()
+    except (FutureTimeout, ProcessExpired, BrokenExecutor) as error:  # a timeout is an OSError, too
+        raise EnvironmentFault(
+            f"the handlers could not be imported: the process that tried it ended with {type(error).__name__}",
+            "import the modules of the setting `handlers` by hand: python -c 'import MODULE'",
+        ) from None
+    except OSError as error:
+        raise EnvironmentFault(f"no worker process can be started: {error}", "batchproc doctor tests it") from None
     return described
 
 

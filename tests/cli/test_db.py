@@ -38,24 +38,24 @@ def run(*arguments: str) -> Result:
 
 def test_a_server_is_started_shown_and_stopped(home: Path) -> None:
     server = EmbeddedServer(home)
-    assert run("start").output == f"running: {server.url}\n"
-    assert run("url").output == f"{server.url}\n"
-    shown = json.loads(run("status", "--json").output)
+    assert run("start").stdout == f"running: {server.url}\n"
+    assert run("url").stdout == f"{server.url}\n"
+    shown = json.loads(run("status", "--json").stdout)
     assert (shown["running"], shown["state"], shown["url"]) == (True, "ready", server.url)
     assert shown["version"].startswith("18")
-    assert "state             ready\n" in run("status").output
-    assert run("stop").output == "stopped\n"
-    assert run("stop").output == "not running\n"
-    shown = json.loads(run("status", "--json").output)
+    assert "state             ready\n" in run("status").stdout
+    assert run("stop").stdout == "stopped\n"
+    assert run("stop").stdout == "not running\n"
+    shown = json.loads(run("status", "--json").stdout)
     assert (shown["running"], shown["state"], shown["pid"]) == (False, "stopped", None)
 
 
 def test_dump_and_restore_start_the_server_themselves(home: Path, tmp_path: Path) -> None:
     run("stop")
     file = tmp_path / "dump"
-    assert run("dump", str(file)).output == f"dumped to {file} ({file.stat().st_size} bytes)\n"
+    assert run("dump", str(file)).stdout == f"dumped to {file} ({file.stat().st_size} bytes)\n"
     run("stop")
-    assert run("restore", "--clean", str(file)).output == f"restored from {file}\n"
+    assert run("restore", "--clean", str(file)).stdout == f"restored from {file}\n"
     with pytest.raises(UsageError, match="no file"):
         run("restore", str(tmp_path / "absent"))
 

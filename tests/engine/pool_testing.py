@@ -18,7 +18,7 @@ from tests.engine import pool_functions
 from tests.engine.pool_functions import Act
 from tests.waiting import wait_until
 
-NODE = "test-node"
+NODE = f"test-node-{os.getpid()}"
 
 
 def work(act: Act, timeout: float = 30.0, stall_timeout: float | None = None) -> Work:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -98,8 +99,7 @@ def test_fifty_kills_leave_no_thread_descriptor_process_or_folder(tmp_path: Path
 
 def test_a_node_killed_outright_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "traces").mkdir()
-    temp = tmp_path / "temp"
-    temp.mkdir()
+    temp = Path(tempfile.mkdtemp(prefix="batchproc-"))  # short enough for the forkserver's socket
     parent = subprocess.Popen(
         [sys.executable, "-m", "tests.engine.pool_parent", str(tmp_path)],
         cwd=REPOSITORY,
@@ -117,6 +117,7 @@ def test_a_node_killed_outright_leaves_nothing(tmp_path: Path) -> None:
     wait_until(lambda: not alive(pids), 3.0, "all processes gone")
     assert marked("killed-node") == []
     assert list(temp.iterdir()) == []
+    temp.rmdir()
     assert not (tmp_path / "work").exists()
 
 
