@@ -18,7 +18,7 @@ from batchproc.core.job import Claim, KindSpec, Lane
 from batchproc.engine.counts import Counts
 from batchproc.engine.housekeeping import Hinted, News, Rescued
 from batchproc.engine.mailbox import Mailbox
-from batchproc.engine.pool import Work, WorkerPool
+from batchproc.engine.pool import NoFreeSlot, Work, WorkerPool
 from batchproc.engine.ready import ReadyQueues, Scope
 from batchproc.engine.settling import Settling, Written
 from batchproc.engine.worker import APPLICATION
@@ -227,7 +227,11 @@ class Dispatcher:
         self._settling.hold(claims)
         for claim in claims:
             spec = self._specs[claim.kind]
-            self._pool.submit(Work(claim.job_id, claim.claim_id, spec.timeout, spec.stall_timeout))
+            try:
+                self._pool.submit(Work(claim.job_id, claim.claim_id, spec.timeout, spec.stall_timeout))
+            except NoFreeSlot:
+                # An idle worker died between the choice and the claim.
+                self._settling.give_back([claim], "its worker died before it began")
 
     # -- the database is gone
 

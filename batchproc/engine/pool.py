@@ -24,10 +24,14 @@ from batchproc.engine.pool_types import Ended, Entry, PoolOptions, Running, Work
 from batchproc.engine.slot import CHECK_SECONDS, Shared, Slot
 from batchproc.engine.worker_handle import WorkerHandle, WorkerPlan
 
-__all__ = ["Ended", "Entry", "PoolOptions", "Running", "Work", "WorkerPool"]
+__all__ = ["Ended", "Entry", "NoFreeSlot", "PoolOptions", "Running", "Work", "WorkerPool"]
 
 _CLOSE_SECONDS = 5.0
 _NEAR_CHECK_SECONDS = 0.1
+
+
+class NoFreeSlot(RuntimeError):
+    """No worker is ready and idle."""
 
 
 class WorkerPool:
@@ -91,12 +95,13 @@ class WorkerPool:
     def submit(self, work: Work) -> int:
         """Gives a job to a free slot and returns the slot's number. Its limits count from now.
 
-        Raises RuntimeError when no slot is free.
+        Raises:
+            NoFreeSlot: there is none; also after ``free`` told of one, for an idle worker may die at any time.
         """
         for slot in self._slots:
             if slot.free and slot.submit(work):
                 return slot.number
-        raise RuntimeError("no slot is free")
+        raise NoFreeSlot(f"no slot is free for job {work.job_id}")
 
     def wakeup_fileno(self) -> int:
         """Readable when a job has ended, or a slot has become free or faulty. Only between ``start`` and ``close``."""

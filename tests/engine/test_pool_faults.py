@@ -313,9 +313,10 @@ def test_a_job_that_waits_for_a_worker_can_be_cancelled(tmp_path: Path) -> None:
     with running_pool(tmp_path, workers=1, start_attempts=50) as pool:
         [pid] = worker_pids(pool, 1)
         (tmp_path / "work").rename(tmp_path / "elsewhere")
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGSTOP)  # so that it is there to be given the job, and never begins it
         job = work(Act.HANG_IN_C)
         pool.submit(job)
+        os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not alive([pid]))
         assert pool.cancel(job.claim_id)
         [ended] = collect(pool, 1)

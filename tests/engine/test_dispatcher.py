@@ -1,0 +1,253 @@
+"""The dispatcher stepped by hand: a pool that does what the test says, everything else real."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.job import Claim, KindSpec
+from batchproc.core.outcome import Completed, FollowUp, Outcome
+from batchproc.database import connect
+from batchproc.engine.dispatcher import Dispatcher, DispatchOptions
+from batchproc.engine.housekeeping import News
+from batchproc.engine.mailbox import Mailbox
+from batchproc.engine.pool import Ended, NoFreeSlot, Work, WorkerPool
+from batchproc.engine.settling import Settling
+from batchproc.queue.node_store import NodeFacts, NodeStore
+from tests.engine.running import Bench
+
+SPECS = {"t_quick": KindSpec("t_quick")}
+
+
+class SteppedPool:
+    """Ends every job at once, with the outcome that the test chose for it."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._ended: list[Ended] = []
+        self.outcomes: dict[int, Outcome] = {}
+        self.refusals = 0
+        self.submitted: list[int] = []
+
+    def free(self) -> int:
+        return self._slots - len(self._ended)
+
+    def submit(self, work: Work) -> int:
+        assert self.free() > 0, "no more claims than free slots"
+        if self.refusals:
+            self.refusals -= 1
+            raise NoFreeSlot("its worker died")
+        self.submitted.append(work.job_id)
+        outcome = self.outcomes.get(work.job_id, Completed())
+        self._ended.append(Ended(0, work, outcome, None, None, 0.01, killed=False))
+        os.eventfd_write(self._wakeup, 1)
+        return 0
+
+    def poll(self) -> list[Ended]:
+        ended, self._ended = self._ended, []
+        return ended
+
+    def wakeup_fileno(self) -> int:
+        return self._wakeup
+
+    def seconds_to_next_check(self) -> None:
+        return None
+
+    def running(self) -> list[Any]:
+        return []
+
+    def fault(self) -> None:
+        return None
+
+    def interrupt(self, reason: str) -> None:
+        raise AssertionError(f"nothing runs: {reason}")
+
+    def drain(self) -> None:
+        pass
+
+    def close(self) -> None:
+        os.close(self._wakeup)
+
+
+class Stepped:
+    """A joined node with a stepped pool."""
+
+    def __init__(self, bench: Bench, slots: int, store_class: type[NodeStore] = NodeStore) -> None:
+        self.pool = SteppedPool(slots)
+        self.store = store_class("batchproc", uuid4(), SPECS)
+        facts = NodeFacts(self.store.node_id, "test", 1, slots, tuple(SPECS), (), "", "")
+        self.store.join(bench.connection, facts, 60)
+        run_id = self.store.start_run(bench.connection, {})
+        self._news: Mailbox[News] = Mailbox()
+        settling = Settling(self.store, SPECS, 10, lambda *_: None)
+        options = DispatchOptions(workers=slots, lane_weights={0: 4, 1: 1}, poll_interval=0.05, outage_limit=10)
+        self.dispatcher = Dispatcher(
+            self.store,
+            lambda: connect(bench.url, application_name="stepped node"),
+            cast(WorkerPool, self.pool),
+            self._news,
+            settling,
+            SPECS,
+            options,
+            run_id,
+        )
+
+    def close(self) -> None:
+        self.dispatcher.close()
+        self._news.close()
+        self.pool.close()
+
+
+Step = Callable[..., Stepped]
+
+
+@pytest.fixture
+def stepped(bench: Bench) -> Iterator[Step]:
+    made: list[Stepped] = []
+
+    def make(slots: int = 2, store_class: type[NodeStore] = NodeStore) -> Stepped:
+        made.append(Stepped(bench, slots, store_class))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_no_more_is_claimed_than_there_are_free_slots(bench: Bench, stepped: Step) -> None:
+    tenant = bench.tenant("acme")
+    jobs = [bench.enqueue(tenant, "t_quick") for _ in range(10)]
+    node = stepped(slots=3)
+
+    node.dispatcher.run()
+
+    assert bench.states(jobs) == {"completed": 10}
+    assert node.pool.submitted == jobs
+
+
+def test_a_job_whose_worker_died_before_it_began_goes_back_and_is_run(bench: Bench, stepped: Step) -> None:
+    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+    node = stepped()
+    node.pool.refusals = 1
+
+    node.dispatcher.run()
+
+    shown = bench.job(job)
+    assert (shown["state"], shown["attempt"]) == ("completed", 1)
+    assert [attempt["outcome"] for attempt in shown["attempts"]] == ["interrupted", "completed"]
+
+
+def test_an_ending_that_cannot_be_written_stops_no_other(bench: Bench, stepped: Step) -> None:
+    tenant, other = bench.tenant("acme"), bench.tenant("other")
+    good, bad = bench.enqueue(tenant, "t_quick"), bench.enqueue(other, "t_quick")
+    node = stepped()
+    # A follow-up on a document that is not that tenant's: the database refuses it.
+    node.pool.outcomes[bad] = Completed(None, (FollowUp("t_quick", {}, document_id=12345),))
+
+    node.dispatcher.run()
+
+    assert bench.job(good)["state"] == "completed"
+    shown = bench.job(bad)
+    assert (shown["state"], shown["failure_code"]) == ("discarded", "internal_error")
+    assert len(shown["attempts"]) == 1
+
+
+class LostAnswer(NodeStore):
+    """A store whose third tick is committed, but the connection dies before the answer comes."""
+
+    ticks = 0
+
+    def tick(self, connection: Connection[TupleRow], *arguments: Any, **options: Any) -> Any:
+        self.ticks += 1
+        answer = super().tick(connection, *arguments, **options)
+        if self.ticks == 3:
+            connection.close()
+            raise psycopg.OperationalError("the connection was lost")
+        return answer
+
+
+class LostQuestion(NodeStore):
+    """A store whose third tick never reaches the database."""
+
+    ticks = 0
+
+    def tick(self, connection: Connection[TupleRow], *arguments: Any, **options: Any) -> Any:
+        self.ticks += 1
+        if self.ticks == 3:
+            connection.close()
+            raise psycopg.OperationalError("the connection was lost")
+        return super().tick(connection, *arguments, **options)
+
+
+@pytest.mark.parametrize("store_class", [LostAnswer, LostQuestion])
+def test_a_commit_of_unknown_fate_loses_nothing_and_settles_nothing_twice(
+    bench: Bench, stepped: Step, store_class: type[NodeStore]
+) -> None:
+    tenant = bench.tenant("acme")
+    jobs = [bench.enqueue(tenant, "t_quick") for _ in range(8)]
+    node = stepped(slots=2, store_class=store_class)
+
+    node.dispatcher.run()
+
+    assert bench.states(jobs) == {"completed": 8}
+    [[completed]] = bench.rows("select count(*) from batchproc.job_attempts where outcome = 'completed'")
+    assert completed == 8, "every job was completed once"
+    assert node.dispatcher.counts.completed == 8
+
+
+def test_a_tick_settles_and_claims_in_one_transaction(bench: Bench, stepped: Step) -> None:
+    """When the claim fails, the settle has not happened either."""
+
+    class FailsAfterSettle(NodeStore):
+        def _claim_values(self, *arguments: Any) -> dict[str, Any]:
+            values = super()._claim_values(*arguments)
+            if self.broken:
+                values["lanes"] = ["not a number"]
+            return values
+
+        broken = False
+
+    tenant = bench.tenant("acme")
+    first, second = bench.enqueue(tenant, "t_quick"), bench.enqueue(tenant, "t_quick")
+    node = stepped(slots=1, store_class=FailsAfterSettle)
+    store = cast(FailsAfterSettle, node.store)
+    states: list[str] = []
+    submit = node.pool.submit
+
+    def submit_and_break(work: Work) -> int:
+        store.broken = work.job_id == first
+        return submit(work)
+
+    node.pool.submit = submit_and_break  # type: ignore[method-assign]
+    write_apart = node.dispatcher._write_apart
+
+    def noted(error: psycopg.Error) -> None:
+        states.append(bench.job(first)["state"])
+        store.broken = False
+        write_apart(error)
+
+    node.dispatcher._write_apart = noted  # type: ignore[method-assign]
+
+    node.dispatcher.run()
+
+    assert states == ["running"]
+    assert bench.states([first, second]) == {"completed": 2}
+
+
+def test_the_claims_of_a_claim_are_known_to_the_node(bench: Bench, stepped: Step) -> None:
+    node = stepped()
+    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+
+    claim = node.store.claim_one(bench.connection, job, None)
+
+    assert isinstance(claim, Claim)
+    assert node.store.held(bench.connection) == [claim]
+    assert not node.dispatcher.claim(job), "it does not wait any more"
