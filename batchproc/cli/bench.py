@@ -11,7 +11,7 @@ from batchproc.cli.terminal import StatusLine
 from batchproc.config import cpus_available
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Outcome
-from batchproc.ops.bench_schema import MEASURED_PRIORITY, Urls
+from batchproc.ops.bench.schema import MEASURED_PRIORITY, Urls
 
 
 @click.group(cls=JsonGroup)
@@ -35,7 +35,7 @@ def queue(app: App, jobs: int, workers: int, runs: int, as_json: bool) -> None:
     Each is claimed, run and settled by itself, durably. Timed from the first claim to the last settle. Beside it:
     one-row commits on one connection.
     """
-    from batchproc.ops.bench_queue import bench_queue
+    from batchproc.ops.bench.queue import bench_queue
 
     _quiet(app)
     status = StatusLine()
@@ -71,7 +71,7 @@ def ocr(app: App, pages: int, workers: int | None, runs: int, as_json: bool) -> 
     They are read (300 dpi, no text layer) by turns with bare Tesseract loops. Timed from the first claim to the last
     settle, with the engines loaded on both sides.
     """
-    from batchproc.ops.bench_ocr import bench_ocr
+    from batchproc.ops.bench.ocr import bench_ocr
 
     _quiet(app)
     status = StatusLine()

@@ -13,7 +13,7 @@ from batchproc.cli.terminal import StatusLine
 from batchproc.config import worker_count
 from batchproc.documents.paths import terminal_path
 from batchproc.embedded import default_home
-from batchproc.ops.demo_report import DemoReport
+from batchproc.ops.demo.report import DemoReport
 
 
 @click.command()

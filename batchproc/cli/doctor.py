@@ -15,7 +15,7 @@ from batchproc.config import SettingsError
 from batchproc.core.errors import BatchprocError
 from batchproc.embedded import default_home
 from batchproc.log import one_line
-from batchproc.ops.doctor_findings import Check, Findings, Patient
+from batchproc.ops.doctor.findings import Check, Findings, Patient
 from batchproc.packaged import packaged_conf
 
 _FAILED = 3

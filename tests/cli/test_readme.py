@@ -25,7 +25,7 @@ from batchproc.database import connect
 from batchproc.handlers import registry
 from batchproc.handlers.context import Context
 from batchproc.ops.drawing import broken_pdf, letter, pdf, save_png
-from batchproc.ops.drawing_text import Language
+from batchproc.ops.drawing.text import Language
 from batchproc.settings import KindOverride, Settings
 from tests.cli.test_config import keys_of
 from tests.handlers.running_job import add_document, add_tenant, running_job

@@ -13,9 +13,9 @@ import pytest
 
 from batchproc.core.job import NewJob
 from batchproc.database import connect
-from batchproc.ops.bench_ocr import OcrBench, OcrRun, Side, bench_ocr
-from batchproc.ops.bench_queue import KIND, Durability, QueueBench, QueueRun, bench_queue
-from batchproc.ops.bench_schema import BenchStopped, Urls, bench_schema
+from batchproc.ops.bench.ocr import OcrBench, OcrRun, Side, bench_ocr
+from batchproc.ops.bench.queue import KIND, Durability, QueueBench, QueueRun, bench_queue
+from batchproc.ops.bench.schema import BenchStopped, Urls, bench_schema
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.store import JobStore
 from batchproc.settings import Database, Ocr, Settings

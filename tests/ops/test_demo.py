@@ -17,8 +17,8 @@ from batchproc.core.job import NewJob
 from batchproc.database import connect
 from batchproc.documents.store import Document, DocumentStore, NewDocument
 from batchproc.ops.demo import Demo
-from batchproc.ops.demo_documents import PLANS, TENANTS, DemoDocument, draw
-from batchproc.ops.demo_report import Processed, report
+from batchproc.ops.demo.documents import PLANS, TENANTS, DemoDocument, draw
+from batchproc.ops.demo.report import Processed, report
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from batchproc.core.errors import EnvironmentFault
-from batchproc.ops.doctor import CHECKS, examine
-from batchproc.ops.doctor_findings import Check, Findings, Patient, concluded
+from batchproc.ops.doctor import examine
+from batchproc.ops.doctor.examination import CHECKS
+from batchproc.ops.doctor.findings import Check, Findings, Patient, concluded
 from batchproc.settings import Database, Ocr, Settings, Storage, Taxonomy
 
 PASSWORD = "s3cret-of-the-test"

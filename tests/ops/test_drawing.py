@@ -14,8 +14,8 @@ import tesserocr
 from PIL import Image, ImageChops, ImageStat
 
 from batchproc.ops import drawing
-from batchproc.ops.drawing_page import A4, typesetter
-from batchproc.ops.drawing_text import VOCABULARIES, Language, letter_text
+from batchproc.ops.drawing.page import A4, typesetter
+from batchproc.ops.drawing.text import VOCABULARIES, Language, letter_text
 
 LANGUAGES: tuple[Language, ...] = ("eng", "deu")
 

@@ -17,7 +17,7 @@ from batchproc.engine.pool import Entry, PoolOptions, WorkerPool
 from batchproc.engine.pool_types import Work
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.tesseract import TesseractEngine
-from batchproc.ops.doctor_findings import Findings, Patient
+from batchproc.ops.doctor.findings import Findings, Patient
 from batchproc.settings import Ocr
 
 _START_SECONDS = 60.0

@@ -13,12 +13,12 @@ from psycopg.rows import TupleRow
 from batchproc.core.job import NewJob
 from batchproc.database import SqlFolder, connect
 from batchproc.engine.node import RunOptions
-from batchproc.ops.bench_schema import BenchSchema, Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema, ended_by_sigterm
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
 
 KIND = "bench_noop"
-HANDLERS = ("batchproc.ops.bench_handlers",)
+HANDLERS = ("batchproc.ops.bench.handlers",)
 TENANTS = 4
 COMMIT_SECONDS = 1.0
 
@@ -132,7 +132,7 @@ def _durability(connection: Connection[TupleRow]) -> Durability:
 
 
 def _commits_per_second(schema: BenchSchema) -> float:
-    statements = SqlFolder("batchproc.ops", schema.name)
+    statements = SqlFolder("batchproc.ops.bench", schema.name)
     with schema.connect() as connection:
         connection.execute(statements["bench_commit_table"])
         count = 0

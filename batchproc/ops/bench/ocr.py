@@ -33,8 +33,8 @@ from batchproc.handlers import registry
 from batchproc.ocr.recall import word_recall
 from batchproc.ocr.tessdata import Tessdata
 from batchproc.ops import drawing
-from batchproc.ops.bench_loop import DPI
-from batchproc.ops.bench_schema import (
+from batchproc.ops.bench.loop import DPI
+from batchproc.ops.bench.schema import (
     MEASURED_PRIORITY,
     WARM_UP_PRIORITY,
     BenchSchema,
@@ -238,7 +238,7 @@ def _share(pages: Sequence[Page], number: int, shares: int) -> Sequence[Page]:
 
 @contextmanager
 def _loop(order: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-P", "-m", "batchproc.ops.bench_loop"]
+    command = [sys.executable, "-P", "-m", "batchproc.ops.bench.loop"]
     environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # as a worker has it
     with subprocess.Popen(  # noqa: S603 - our own module
         command,

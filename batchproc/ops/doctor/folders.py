@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from batchproc.ops.doctor_findings import Findings, Patient
+from batchproc.ops.doctor.findings import Findings, Patient
 
 _READABLE_BY_OTHERS = 0o055
 _WRITABLE_BY_OTHERS = 0o022

@@ -15,8 +15,8 @@ from statistics import NormalDist
 
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
-from batchproc.ops.drawing_page import A4, Line, Typesetter, typesetter
-from batchproc.ops.drawing_text import Language, LetterText, letter_text
+from batchproc.ops.drawing.page import A4, Line, Typesetter, typesetter
+from batchproc.ops.drawing.text import Language, LetterText, letter_text
 
 _MARGIN = 70.0
 _WIDTH = A4[0] - 2 * _MARGIN

@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 from batchproc.ops import drawing
-from batchproc.ops.drawing_text import Language
+from batchproc.ops.drawing.text import Language
 
 DPI = 200
 MANIFEST = "manifest.jsonl"

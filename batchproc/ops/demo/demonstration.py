@@ -26,8 +26,8 @@ from batchproc.documents.store import DocumentStore
 from batchproc.engine.node import Node, RunOptions
 from batchproc.engine.ready import Scope
 from batchproc.handlers import registry
-from batchproc.ops.demo_documents import MANIFEST, MARK, TENANTS, DemoDocument, draw
-from batchproc.ops.demo_report import DemoReport, Processed, report
+from batchproc.ops.demo.documents import MANIFEST, MARK, TENANTS, DemoDocument, draw
+from batchproc.ops.demo.report import DemoReport, Processed, report
 from batchproc.ops.importing import KIND, Imported, ImportOptions, import_manifest
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.store import JobStore, Tenant

@@ -77,7 +77,7 @@ class BenchSchema:
         Raises:
             BenchStopped: not all of them have completed.
         """
-        statement = SqlFolder("batchproc.ops", self.name)["bench_times"]
+        statement = SqlFolder("batchproc.ops.bench", self.name)["bench_times"]
         with self.connect() as connection:
             row = connection.execute(statement, {"kind": kind, "priority": MEASURED_PRIORITY}).fetchone()
         assert row is not None

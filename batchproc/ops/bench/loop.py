@@ -1,6 +1,6 @@
 """The peer of ``bench ocr``: a bare loop round Tesseract, as short as it can be written, in a process of its own.
 
-Run as ``python -m batchproc.ops.bench_loop``. It reads one JSON object (paths, warm_up, tessdata, languages) from
+Run as ``python -m batchproc.ops.bench.loop``. It reads one JSON object (paths, warm_up, tessdata, languages) from
 stdin, loads the engine, reads the page ``warm_up``, writes ``ready``, waits for a line, reads all pages and writes
 ``{"ended": time.monotonic(), "texts": [...]}``. When stdin ends early it ends, too.
 """

@@ -10,7 +10,7 @@ from typing import Any
 
 from batchproc.documents.store import Document
 from batchproc.ocr.recall import word_recall
-from batchproc.ops.demo_documents import TENANTS, DemoDocument
+from batchproc.ops.demo.documents import TENANTS, DemoDocument
 
 BROKEN_CODE = "unreadable_file"
 GOOD_RECALL = 0.9

@@ -14,9 +14,9 @@ from batchproc.handlers.classify import TAXONOMY
 from batchproc.handlers.errors import Failure
 from batchproc.handlers.workflow import WORKFLOWS
 from batchproc.ocr.tessdata import Tessdata, default_folder
-from batchproc.ops.doctor_findings import Check, Findings, Patient, concluded
-from batchproc.ops.doctor_folders import check_folders, check_space
-from batchproc.ops.doctor_pool import check_pool
+from batchproc.ops.doctor.findings import Check, Findings, Patient, concluded
+from batchproc.ops.doctor.folders import check_folders, check_space
+from batchproc.ops.doctor.pool import check_pool
 from batchproc.queue import migrate
 
 LEAST_SERVER = 14
