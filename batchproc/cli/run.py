@@ -30,7 +30,7 @@ from batchproc.queue.inspection import Inspection
 @click.option("--tenant", "tenants", multiple=True, metavar="SLUG", help="Only this tenant's jobs. Repeatable.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only jobs of this kind. Repeatable.")
 @click.option("--lane", type=click.Choice(["interactive", "bulk"]), help="Only this lane.")
-@click.option("--workers", type=click.IntRange(1, 1024), metavar="N", help="Jobs at a time; default: pool.workers.")
+@click.option("--workers", type=click.IntRange(1, 1000), metavar="N", help="Jobs at a time; default: pool.workers.")
 @json_option
 @pass_app
 def run(
@@ -98,7 +98,9 @@ def _report(app: App, report: RunReport, as_json: bool, *, quiet: bool) -> None:
     if quiet and report.exit_code == 0:
         return
     with app.connect() as connection:
-        failures = Inspection(app.schema).run_failures(connection, report.run_id, summary.SHOWN_FAILURES + 1)
+        failures = Inspection(app.schema).run_failures(
+            connection, report.run_id, summary.SHOWN_FAILURES + 1, partial=bool(report.counts.partial)
+        )
     for line in summary.lines(report, failures):
         click.echo(line)
 

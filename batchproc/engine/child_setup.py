@@ -26,7 +26,7 @@ _OOM_SCORE_ADJUSTMENT = 900
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """Plain data for one worker. ``payload`` is the pickled (function, initializer, initargs).
+    """Plain data for one worker. ``entry`` is the pickled (function, initializer, initargs).
 
     It stays pickled until the worker is set up, so that a module that is missing there is a reported failure.
     """
@@ -35,7 +35,7 @@ class WorkerSetup:
     folder: str
     forkserver_pid: int
     nice: int
-    payload: bytes
+    entry: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def set_up_worker(setup: WorkerSetup) -> None:
         _isolate(setup)
         _mark(setup.marker)
         _give_resources(setup)
-        _function, initializer, initargs = pickle.loads(setup.payload)  # noqa: S301 - written by our own node
+        _function, initializer, initargs = pickle.loads(setup.entry)  # noqa: S301 - written by our own node
         initializer(*initargs)
         _failure = None
     except BaseException as error:  # noqa: BLE001 - SystemExit too: the node must hear of it

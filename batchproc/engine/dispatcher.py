@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import select
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
@@ -16,11 +15,14 @@ from batchproc.core.errors import BatchprocError, EnvironmentFault
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec, Lane
 from batchproc.engine.counts import Counts
-from batchproc.engine.housekeeping import Hinted, News, Rescued
+from batchproc.engine.housekeeping import Held, Hinted, News, Rescued
 from batchproc.engine.mailbox import Mailbox
+from batchproc.engine.outage import Outage
 from batchproc.engine.pool import NoFreeSlot, Work, WorkerPool
 from batchproc.engine.ready import ReadyQueues, Scope
 from batchproc.engine.settling import Settling, Written
+from batchproc.engine.stop import Stop
+from batchproc.engine.waiting import wait_readable
 from batchproc.engine.worker import APPLICATION
 from batchproc.queue.node_store import NodeStore, ReadyQueue
 
@@ -73,8 +75,8 @@ class Dispatcher:
         self._ready = ReadyQueues(options.lane_weights, specs, options.scope)
         self._next_progress = time.monotonic() + _PROGRESS_INTERVAL
         self._next_drain_check = 0.0
-        self._stops_asked = 0
-        self._stop_deadline: float | None = None
+        self._stop = Stop(options.shutdown_grace, pool.drain)
+        self._outage = Outage(options.outage_limit)
         self._lease_is_lost = False
         self.join_again: Callable[[Connection[TupleRow]], None] = lambda _: None
 
@@ -99,7 +101,7 @@ class Dispatcher:
             EnvironmentFault: the database was gone for longer than its outage limit, or no worker can start.
         """
         while True:
-            self._heed_stop()
+            self._stop.heed()
             self._read_news()
             self._collect()
             progressed = self._tick_or_recover()
@@ -109,7 +111,7 @@ class Dispatcher:
                 self._wait()
 
     def claim(self, job_id: int) -> bool:
-        """Claims and submits that one job, due or not; False when it does not wait."""
+        """Claims and submits that one job, due or not; False when it does not wait, or its kind is unknown here."""
         claim = self._store.claim_one(self._connection, job_id, self._run_id)
         if claim is not None:
             self._submit([claim])
@@ -120,7 +122,7 @@ class Dispatcher:
 
         For signal handlers: it only takes note.
         """
-        self._stops_asked += 1
+        self._stop.ask()
         self._news.wake()
 
     def lease_lost(self) -> None:
@@ -131,14 +133,14 @@ class Dispatcher:
 
     def abandon(self) -> None:
         """After a fault: kills what runs and gives it back, as far as the database still answers."""
-        self._stop_deadline = time.monotonic()
+        self._stop.at_once()
         self._pool.interrupt("the node met a fault")
         deadline = time.monotonic() + _LONGEST_ABANDON
         try:
             while self._settling.held() and time.monotonic() < deadline:
                 self._collect()
                 if not self._tick():
-                    select.select([self._pool.wakeup_fileno()], [], [], 0.05)
+                    wait_readable([self._pool.wakeup_fileno()], 0.05)
         except psycopg.Error:
             logger.warning("{} claims are left to be taken back by another node", len(self._settling.held()))
 
@@ -155,6 +157,8 @@ class Dispatcher:
                     described.append(item)
                 case Hinted():
                     self._ready.hint([item.queue])
+                case Held():
+                    self._give_back_unknown(item.claims, "the node did not know of this claim")
                 case Rescued():
                     self.counts.rescue(item.jobs, item.discarded)
         self._ready.learn(described)
@@ -174,24 +178,13 @@ class Dispatcher:
     def _tick_or_recover(self) -> bool:
         """A tick, whatever the database makes of it; False when there was nothing to do."""
         try:
-            return self._tick()
+            worked = self._tick()
         except psycopg.Error as error:
-            if self._connection.closed or self._connection.broken:
-                self._recover(error)
-            else:
-                self._write_apart(error)
+            self._mend(error)
             return True
-
-    def _write_apart(self, error: psycopg.Error) -> None:
-        logger.error("a settle failed ({} {}), one by one", type(error).__name__, error.sqlstate)
-        try:
-            self._apply(self._settling.write_apart(self._connection))
-        except psycopg.Error as again:
-            self._recover(again)
-        else:
-            if self._settling.pending:
-                # What is left met an error that passes: a deadlock, a lock timeout, a full disk.
-                select.select([self._pool.wakeup_fileno()], [], [], _PAUSE_AFTER_ERROR)
+        if worked:
+            self._outage.over()
+        return worked
 
     def _tick(self) -> bool:
         """Settles and claims in one transaction; False when there was nothing to do."""
@@ -211,7 +204,7 @@ class Dispatcher:
         free = self._pool.free()
         if self._options.max_jobs is not None:
             free = min(free, self._options.max_jobs - self.counts.claimed)
-        if free <= 0 or self._stop_deadline is not None or self._lease_is_lost:
+        if free <= 0 or self._stop.begun or self._lease_is_lost:
             return []
         bulk_room = None
         if self._options.reserved:
@@ -225,6 +218,10 @@ class Dispatcher:
 
     def _submit(self, claims: list[Claim]) -> None:
         self._settling.hold(claims)
+        if self._lease_is_lost:
+            # It was lost while the claim was on its way: these jobs may be somebody else's in a moment.
+            self._settling.give_back(claims, "the lease of the node was lost")
+            return
         for claim in claims:
             spec = self._specs[claim.kind]
             try:
@@ -233,63 +230,75 @@ class Dispatcher:
                 # An idle worker died between the choice and the claim.
                 self._settling.give_back([claim], "its worker died before it began")
 
-    # -- the database is gone
+    # -- the database fails
 
-    def _recover(self, error: psycopg.Error) -> None:
+    def _mend(self, error: psycopg.Error) -> None:
+        """After an error of the database: connects again if need be, else writes each ending for itself.
+
+        Raises:
+            EnvironmentFault: it has failed for too long, or the node was stopped meanwhile.
+        """
+        self._outage.failed(error)
+        if not (self._connection.closed or self._connection.broken):
+            try:
+                self._apply(self._settling.write_apart(self._connection))
+            except psycopg.Error as again:
+                self._outage.failed(again)
+            # What is left met an error that passes: a lock timeout, a full disk, a server that only reads.
+            self._pause(_PAUSE_AFTER_ERROR)
+        if self._connection.closed or self._connection.broken:
+            self._reconnect()
+
+    def _reconnect(self) -> None:
         """Connects again, then finds out what the broken commit did: nothing is lost, nothing written twice."""
-        logger.warning("the database connection is gone ({}), trying again", type(error).__name__)
-        give_up = time.monotonic() + self._options.outage_limit
         pause = 0.1
         while True:
+            self._connection.close()
             try:
                 self._connection = self._connect()
-                self._reconcile()
-            except (psycopg.Error, EnvironmentFault) as again:
-                if time.monotonic() > give_up:
-                    raise EnvironmentFault(
-                        f"the database was gone for {self._options.outage_limit:g} s ({type(again).__name__})",
-                        "what was claimed is taken back by the next run; start it when the database is back",
-                    ) from None
-                self._heed_stop()
-                if self._stop_deadline is not None and time.monotonic() > self._stop_deadline:
-                    raise EnvironmentFault(
-                        "the node was stopped while the database was gone",
-                        "what was claimed is taken back by the next run",
-                    ) from None
-                # The pool's deadlines go on while the database is away.
-                self._settling.ended(self._pool.poll())
-                select.select([self._pool.wakeup_fileno()], [], [], pause)
+                self._settling.forget_written(self._connection)
+                self._give_back_unknown(self._store.held(self._connection), "claimed by a commit whose answer was lost")
+            except (psycopg.Error, EnvironmentFault) as error:
+                self._outage.failed(error)
+                self._pause(pause)
                 pause = min(_LONGEST_RECONNECT_PAUSE, pause * 2)
             else:
-                logger.info("the database is back")
+                self._outage.over()
                 return
 
-    def _reconcile(self) -> None:
-        self._settling.forget_written(self._connection)
+    def _pause(self, seconds: float) -> None:
+        # The pool's limits and a stop go on while the database is away.
+        self._stop.heed()
+        if self._stop.due:
+            raise EnvironmentFault(
+                "the node was stopped while the database failed", "what was claimed is taken back by the next run"
+            )
+        self._settling.ended(self._pool.poll())
+        wait_readable([self._pool.wakeup_fileno(), self._news.fileno()], seconds)
+
+    def _give_back_unknown(self, held: Sequence[Claim], reason: str) -> None:
+        """Claims of this node that it does not know: nobody would ever run them.
+
+        One that was settled meanwhile costs nothing: its claim is gone, and the write finds no row.
+        """
         known = self._settling.held()
-        unknown = [claim for claim in self._store.held(self._connection) if claim.claim_id not in known]
+        unknown = [claim for claim in held if claim.claim_id not in known]
         if unknown:
-            self._settling.give_back(unknown, "claimed by a commit whose answer was lost")
+            self._settling.give_back(unknown, reason)
 
     # -- waiting and ending
 
-    def _heed_stop(self) -> None:
-        now = time.monotonic()
-        if self._stops_asked and self._stop_deadline is None:
-            self._stop_deadline = now + self._options.shutdown_grace
-            self._pool.drain()
-        if self._stops_asked > 1:
-            self._stop_deadline = min(now, self._stop_deadline or now)
-
     def _stopped(self) -> bool:
-        if self._stop_deadline is None:
-            return False
-        if self._settling.held() and time.monotonic() >= self._stop_deadline:
+        if self._stop.due and self._settling.held():
             self._pool.interrupt("the node is shutting down")
-        return not self._settling.held()
+        return self._stop.begun and not self._settling.held()
 
     def _drained(self) -> bool:
-        """Whether nothing is left that this run should wait for. See "Drain" in the design."""
+        """Whether nothing is left that this run should wait for.
+
+        That is: nothing available in its scope that this node may claim, nothing of its own running, no retry that
+        this run caused due within ``drain_wait``, and no claim of a dead node that waits for its rescue.
+        """
         options = self._options
         if self._settling.held():
             return False
@@ -305,15 +314,17 @@ class Dispatcher:
         try:
             return self._look_again()
         except psycopg.Error as error:
-            self._recover(error)
+            self._mend(error)
             return False
 
     def _join_under_new_id(self) -> None:
+        # First, so that a lease lost right after this one is noticed.
+        self._lease_is_lost = False
         try:
             self.join_again(self._connection)
-            self._lease_is_lost = False
         except psycopg.Error as error:
-            self._recover(error)
+            self._lease_is_lost = True
+            self._mend(error)
 
     def _look_again(self) -> bool:
         self._ready.hint(self._store.promote(self._connection))
@@ -339,13 +350,11 @@ class Dispatcher:
         if now >= self._next_progress:
             self._next_progress = now + _PROGRESS_INTERVAL
             self._write_progress()
-        checks = [_LONGEST_SLEEP, self._pool.seconds_to_next_check()]
+        checks = [_LONGEST_SLEEP, self._stop.seconds_left()]
         if not self._settling.held() and not self._options.forever:
             checks.append(self._next_drain_check - now)
-        if self._stop_deadline is not None:
-            checks.append(self._stop_deadline - now)
-        sleep = max(0.0, min(check for check in checks if check is not None))
-        select.select([self._pool.wakeup_fileno(), self._news.fileno()], [], [], sleep)
+        sleep = min(check for check in checks if check is not None)
+        wait_readable([self._pool.wakeup_fileno(), self._news.fileno()], sleep)
 
     def _write_progress(self) -> None:
         rows = [

@@ -137,15 +137,15 @@ def _stop_forkserver() -> None:
     pid = getattr(server, "_forkserver_pid", None)
     if pid is None:
         return
-    rescue = threading.Timer(STOP_SECONDS, os.kill, [pid, signal.SIGKILL])  # not reaped before _stop returns
-    rescue.start()
+    killer = threading.Timer(STOP_SECONDS, os.kill, [pid, signal.SIGKILL])  # not reaped before _stop returns
+    killer.start()
     try:
         server._stop()
     except ChildProcessError:  # somebody else has waited for it
         server._forkserver_pid = server._forkserver_alive_fd = server._forkserver_address = None
     finally:
-        rescue.cancel()
-        rescue.join()
+        killer.cancel()
+        killer.join()
 
 
 @contextlib.contextmanager

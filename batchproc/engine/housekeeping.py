@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,12 +16,15 @@ from batchproc.core.errors import BatchprocError
 from batchproc.core.fairness import Queue
 from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.core.outcome import ErrorClass, Failed
-from batchproc.core.settle import settle
+from batchproc.engine.decision import decide
 from batchproc.engine.mailbox import Mailbox
 from batchproc.queue.listener import Listener
 from batchproc.queue.node_store import Ended, NodeStore, ReadyQueue
 
 _LONGEST_PAUSE = 5.0
+_JOIN_SECONDS = 2.0
+# Each is small; so many in a row, and then it is time to listen again.
+_PROMOTIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,14 @@ class Hinted:
     queue: Queue
 
 
-News = ReadyQueue | Hinted | Rescued
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Every claim of this node by the database's word."""
+
+    claims: list[Claim]
+
+
+News = ReadyQueue | Hinted | Rescued | Held
 
 
 class Housekeeping:
@@ -75,11 +84,13 @@ class Housekeeping:
         self._thread = Thread(target=self._keep, name="housekeeping", daemon=True)
 
     def start(self) -> None:
+        """Begins to look; the node has joined."""
         self._thread.start()
 
     def stop(self) -> None:
+        """Ends the thread; one that hangs in a silent network is left to end by itself."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(_JOIN_SECONDS)
 
     def _keep(self) -> None:
         pause = 0.0
@@ -109,8 +120,12 @@ class Housekeeping:
                 due = 0.0
 
     def _look(self, connection: Connection[TupleRow], connected: float) -> None:
-        for queue in self._store.promote(connection):
-            self._news.put(Hinted(queue))
+        for _ in range(_PROMOTIONS):
+            promoted = self._store.promote(connection)
+            for queue in promoted:
+                self._news.put(Hinted(queue))
+            if not promoted or self._stop.is_set():
+                break
         if time.monotonic() - connected >= self._lease and self._store.uptime(connection) >= self._lease:
             self._rescue(connection)
         for ready in self._store.ready(connection):
@@ -120,12 +135,14 @@ class Housekeeping:
         claims = self._store.expired_claims(connection)
         if not claims:
             return
-        endings = [self._lease_expired(claim) for claim in claims]
+        lost = Failed(ErrorClass.LEASE_EXPIRED, "lease_expired")
+        endings = [Ended(decide(claim, lost, self._specs, self._max_node_losses)) for claim in claims]
         try:
             settled = self._store.settle(connection, endings, rescue=True)
-        except psycopg.OperationalError:
-            raise
         except psycopg.Error as error:
+            if connection.closed:
+                raise
+            # A row that a cut-off node's handler still holds keeps none of the others.
             logger.error("a rescue of {} jobs failed ({}), one by one", len(endings), type(error).__name__)
             settled = self._store.settle_one_by_one(connection, endings, rescue=True)
         if settled.states:
@@ -134,10 +151,3 @@ class Housekeeping:
             self._news.put(Rescued(len(settled.states), discarded))
             for claim in claims:
                 self._news.put(Hinted(Queue(claim.lane, claim.tenant_id, claim.kind)))
-
-    def _lease_expired(self, claim: Claim) -> Ended:
-        spec = self._specs.get(claim.kind) or KindSpec(claim.kind)
-        outcome = Failed(ErrorClass.LEASE_EXPIRED, "lease_expired")
-        # Jitter needs no secrecy.
-        moved = settle(claim, outcome, spec, max_node_losses=self._max_node_losses, jitter=random.random())  # noqa: S311
-        return Ended(moved)

@@ -1,10 +1,14 @@
-"""The node's lease: renewed on a connection and a thread of its own, which no job can block."""
+"""The node's lease: renewed on a connection and a thread of its own, which no job can block.
+
+A second thread watches the clock: a renewal that hangs in a silent network must not keep anybody from noticing that
+the lease is about to end.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Condition, Thread
 
 import psycopg
 from loguru import logger
@@ -12,11 +16,14 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import BatchprocError
+from batchproc.core.job import Claim
 from batchproc.queue.node_store import NodeStore
 
-# A lease is renewed three times before it would end, and given up this long before it does.
+# A lease is renewed three times before it would end, and given up this part of it before it does.
 _RENEWALS_PER_LEASE = 3
 _SAFETY = 0.15
+# A renewal may hang in a network that swallows everything; the thread is left to end by itself then.
+_JOIN_SECONDS = 2.0
 
 
 class Lease:
@@ -25,7 +32,9 @@ class Lease:
     Args:
         connect: opens a fresh connection.
         seconds: the length of the lease.
-        lost: called from the lease's thread, once, before the lease ends or as soon as it is known to have.
+        lost: called once, from a thread of the lease, before the lease ends or as soon as it is known to have;
+            again only after ``renewed``.
+        held: told with each renewal which claims the node holds by the database's word.
     """
 
     def __init__(
@@ -34,55 +43,80 @@ class Lease:
         connect: Callable[[], Connection[TupleRow]],
         seconds: float,
         lost: Callable[[], None],
+        held: Callable[[list[Claim]], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._connect = connect
         self._seconds = seconds
         self._lost = lost
-        self._stop = Event()
+        self._held = held
+        self._changed = Condition()
+        self._stopped = False
         self._told = False
         self._held_until = time.monotonic() + seconds
-        self._thread = Thread(target=self._keep, name="lease", daemon=True)
+        self._threads = [
+            Thread(target=self._keep, name="lease", daemon=True),
+            Thread(target=self._watch, name="lease-watch", daemon=True),
+        ]
 
     def start(self) -> None:
         """Begins to renew; the node has just joined."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; the lease itself is left to end, or to the node's leaving."""
-        self._stop.set()
-        self._thread.join()
+        """Ends the threads; the lease itself is left to end, or to the node's leaving."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(_JOIN_SECONDS)
 
     def renewed(self) -> None:
         """The node has joined again, under a new id and with a full lease."""
-        self._held_until = time.monotonic() + self._seconds
-        self._told = False
+        with self._changed:
+            self._held_until = time.monotonic() + self._seconds
+            self._told = False
+            self._changed.notify_all()
+
+    def _watch(self) -> None:
+        while True:
+            with self._changed:
+                if self._stopped:
+                    return
+                left = self._held_until - self._seconds * _SAFETY - time.monotonic()
+                if self._told or left > 0:
+                    self._changed.wait(None if self._told else left)
+                    continue
+                self._told = True
+            logger.error("the lease of this node was lost: its jobs are stopped and it joins again")
+            self._lost()
 
     def _keep(self) -> None:
         connection: Connection[TupleRow] | None = None
-        pause = 0.0
-        while not self._stop.wait(pause):
-            connection, renewed = self._renew(connection)
-            in_danger = time.monotonic() > self._held_until - self._seconds * _SAFETY
-            if (renewed is False or in_danger) and not self._told:
-                logger.error("the lease of this node was lost: its jobs are stopped and it joins again")
-                self._told = True
-                self._lost()
-            pause = self._seconds / _RENEWALS_PER_LEASE if renewed else min(1.0, self._seconds / 20)
+        while not self._stopped:
+            connection = self._renew(connection)
+            pause = self._seconds / _RENEWALS_PER_LEASE if connection else min(1.0, self._seconds / 20)
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped, pause)
         if connection is not None:
             connection.close()
 
-    def _renew(self, connection: Connection[TupleRow] | None) -> tuple[Connection[TupleRow] | None, bool | None]:
-        """One try: the connection (None when it is gone), and whether the lease lives (None when not known)."""
-        asked = time.monotonic()
+    def _renew(self, connection: Connection[TupleRow] | None) -> Connection[TupleRow] | None:
+        """One try; returns the connection, None when it is gone."""
+        asked, node_id = time.monotonic(), self._store.node_id
         try:
             connection = connection or self._connect()
-            if not self._store.renew(connection, self._seconds):
-                return connection, False
+            lives = self._store.renew(connection, self._seconds)
+            held = self._store.held(connection) if lives else []
         except (psycopg.Error, BatchprocError) as error:
             logger.warning("the lease could not be renewed: {}", type(error).__name__)
             if connection is not None:
                 connection.close()
-            return None, None
-        self._held_until = asked + self._seconds
-        return connection, True
+            return None
+        with self._changed:
+            if node_id == self._store.node_id:  # else the answer is about a lease that was given up meanwhile
+                self._held_until = asked + self._seconds if lives else asked
+                self._changed.notify_all()
+        self._held(held)
+        return connection

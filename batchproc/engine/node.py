@@ -24,7 +24,7 @@ from batchproc.database import connect
 from batchproc.engine import forkserver, kinds, worker
 from batchproc.engine.counts import Counts
 from batchproc.engine.dispatcher import Dispatcher, DispatchOptions
-from batchproc.engine.housekeeping import Housekeeping, News
+from batchproc.engine.housekeeping import Held, Housekeeping, News
 from batchproc.engine.lease import Lease
 from batchproc.engine.mailbox import Mailbox
 from batchproc.engine.pool import Entry, PoolOptions, WorkerPool
@@ -36,8 +36,8 @@ from batchproc.settings import Settings
 from batchproc.version import __version__
 
 _APPLICATION = "batchproc node"
-# A rescue may wait for a row that the handler of a cut-off node still holds; listening and promoting go on meanwhile.
-_HOUSEKEEPING = {"options": "-c lock_timeout=5s"}
+# One row that somebody holds, a person in psql or the handler of a cut-off node, must not stop everything else.
+_SESSION = {"options": "-c lock_timeout=5s"}
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Node:
             stack.callback(dispatcher.close)
             stack.enter_context(_stopping_signals(dispatcher.request_stop))
             stack.enter_context(self._housekeeping(store, known, news))
-            stack.enter_context(self._lease(store, known, options, dispatcher))
+            stack.enter_context(self._lease(store, known, options, dispatcher, news))
             try:
                 _drive(dispatcher, options)
             except BaseException as error:
@@ -124,10 +124,24 @@ class Node:
     # -- the parts
 
     def _connect(self) -> Connection[TupleRow]:
-        return connect(self._database_url, application_name=_APPLICATION)
+        return connect(self._database_url, application_name=_APPLICATION, options=_SESSION)
+
+    def _connect_for_lease(self) -> Connection[TupleRow]:
+        # A renewal that takes longer than the wait for the next one is given up and tried on a fresh connection.
+        bound = max(1.0, self._settings.dispatch.lease / 3)
+        options = {
+            "options": f"-c statement_timeout={round(bound * 1000)}",
+            "tcp_user_timeout": round(bound * 1000),
+        }
+        return connect(
+            self._database_url,
+            application_name=_APPLICATION,
+            connect_timeout=max(2, round(bound)),
+            options=options,
+        )
 
     def _connect_directly(self) -> Connection[TupleRow]:
-        return connect(self._direct_url, application_name=_APPLICATION, options=_HOUSEKEEPING)
+        return connect(self._direct_url, application_name=_APPLICATION, options=_SESSION)
 
     @contextlib.contextmanager
     def _pool(self, store: NodeStore, workers: int) -> Iterator[WorkerPool]:
@@ -182,7 +196,12 @@ class Node:
 
     @contextlib.contextmanager
     def _lease(
-        self, store: NodeStore, known: kinds.Kinds, options: RunOptions, dispatcher: Dispatcher
+        self,
+        store: NodeStore,
+        known: kinds.Kinds,
+        options: RunOptions,
+        dispatcher: Dispatcher,
+        news: Mailbox[News],
     ) -> Iterator[None]:
         seconds = self._settings.dispatch.lease
 
@@ -191,7 +210,9 @@ class Node:
             store.join(connection, _facts(store, known, options), seconds)
             lease.renewed()
 
-        lease = Lease(store, self._connect, seconds, dispatcher.lease_lost)
+        lease = Lease(
+            store, self._connect_for_lease, seconds, dispatcher.lease_lost, lambda claims: news.put(Held(claims))
+        )
         dispatcher.join_again = joined_again
         lease.start()
         try:
@@ -204,7 +225,8 @@ class Node:
         return DispatchOptions(
             workers=options.workers,
             lane_weights={Lane.INTERACTIVE: dispatch.lanes.interactive, Lane.BULK: dispatch.lanes.bulk},
-            reserved=dispatch.reserved,
+            # A flag, or one job alone, may leave fewer workers than the settings count on.
+            reserved=min(dispatch.reserved, options.workers - 1),
             poll_interval=dispatch.poll_interval,
             drain_wait=dispatch.drain_wait,
             shutdown_grace=self._settings.pool.shutdown_grace,
@@ -249,7 +271,7 @@ def _drive(dispatcher: Dispatcher, options: RunOptions) -> None:
 def does_not_wait(job_id: int) -> UsageError:
     """The error for a job that was asked for by its id and is running, ended or not there."""
     return UsageError(
-        f"job {job_id} does not wait to be run",
+        f"job {job_id} does not wait to be run, or no handler here knows its kind",
         f"see: batchproc jobs show {job_id}; to run it again: batchproc jobs retry {job_id}",
     )
 
@@ -277,8 +299,8 @@ def _require_known(scope: Scope, known: kinds.Kinds) -> None:
 def _stopping_signals(request_stop: Callable[[], None]) -> Iterator[None]:
     """SIGTERM and SIGINT ask for a stop, a second one for a stop at once."""
 
-    def asked(number: int, _: FrameType | None) -> None:
-        logger.info("received {}", signal.Signals(number).name)
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        # Nothing else: a log line could wait for the one that this signal has interrupted.
         request_stop()
 
     before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}

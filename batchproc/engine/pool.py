@@ -47,7 +47,7 @@ class WorkerPool:
         self._options = options
         self._endings: deque[Ended] = deque()
         self._shared = Shared(
-            plan=WorkerPlan(options, _payload(entry)),
+            plan=WorkerPlan(options, _pickled(entry)),
             publish=self._publish,
             wake=self._wake,
             watch=self._watch,
@@ -113,10 +113,6 @@ class WorkerPool:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wakeup)
         return [self._endings.popleft() for _ in range(len(self._endings))]
-
-    def seconds_to_next_check(self) -> float | None:
-        """None: limits are enforced without ``poll``, and ``wakeup_fileno`` tells of every ending."""
-        return None
 
     def running(self) -> list[Running]:
         """The jobs that were submitted and have not ended."""
@@ -224,7 +220,7 @@ class WorkerPool:
                 slot.worker_died(worker)
 
 
-def _payload(entry: Entry) -> bytes:
+def _pickled(entry: Entry) -> bytes:
     for function in (entry.function, entry.initializer):
         if function.__module__ == "__main__":
             raise ValueError(f"{function.__qualname__} must be in a module that workers can import")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
@@ -14,9 +13,9 @@ from psycopg.rows import TupleRow
 from batchproc.core.fairness import Queue
 from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.core.outcome import Completed, Failed, Interrupted, Outcome
-from batchproc.core.settle import settle
 from batchproc.core.transition import Transition
 from batchproc.engine.counts import Counts
+from batchproc.engine.decision import decide
 from batchproc.engine.pool import Ended as WorkEnded
 from batchproc.engine.pool import Work
 from batchproc.queue.node_store import Ended, NodeStore, Settled
@@ -57,9 +56,11 @@ class Settling:
         self._claims.update((claim.claim_id, claim) for claim in claims)
 
     def held(self) -> Mapping[UUID, Claim]:
+        """Every claim that is not settled yet, by its id."""
         return self._claims
 
     def ended(self, ended: Sequence[WorkEnded]) -> None:
+        """What the pool says ended; logged and told to the observer."""
         for end in ended:
             claim = self._claims[end.work.claim_id]
             logger.bind(job_id=claim.job_id, kind=claim.kind, attempt=claim.attempt).info(
@@ -130,16 +131,7 @@ class Settling:
         self._ended = [end for end in self._ended if end.work.claim_id not in written]
 
     def _decide(self, end: WorkEnded) -> Transition:
-        return self._decide_for(self._claims[end.work.claim_id], end.outcome)
-
-    def _decide_for(self, claim: Claim, outcome: Outcome) -> Transition:
-        return settle(
-            claim,
-            outcome,
-            self._specs[claim.kind],
-            max_node_losses=self._max_node_losses,
-            jitter=random.random(),  # noqa: S311 - spreads retries, guards nothing
-        )
+        return decide(self._claims[end.work.claim_id], end.outcome, self._specs, self._max_node_losses)
 
 
 def _named(outcome: Outcome) -> str:

@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from batchproc.core.errors import EnvironmentFault
+
 _PREFIX = "batchproc-node-"
 
 
@@ -33,13 +35,21 @@ def node_folder() -> Iterator[Path]:
 def _new_folder(parent: Path) -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        with contextlib.suppress(OSError):
+        try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # until it is locked, another node that starts may take it for a leftover
+        try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # Until it was locked, another node that was starting may have taken it for a leftover.
-            if folder.exists():
-                return folder, descriptor
+        except OSError as error:
             os.close(descriptor)
+            folder.rmdir()
+            raise EnvironmentFault(
+                f"the temp folder {parent} knows no locks ({error.strerror})", "set TMPDIR to a folder of a local disk"
+            ) from None
+        if folder.exists():
+            return folder, descriptor
+        os.close(descriptor)
 
 
 def _remove_leftovers(parent: Path) -> None:

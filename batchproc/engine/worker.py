@@ -12,6 +12,7 @@ from uuid import UUID
 import psycopg
 from loguru import logger
 from psycopg import Connection
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from pydantic import BaseModel, ValidationError
 
@@ -79,6 +80,8 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this attempt's failure alone
             logger.bind(job_id=job_id).opt(exception=error).error("the attempt failed outside its handler")
             return self.unexpected(error)
+        finally:
+            self._leave_no_transaction(job_id)
 
     def close(self) -> None:
         """Closes the database connection."""
@@ -91,6 +94,14 @@ class Worker:
             self._connection = connect(self._options.database_url, application_name=APPLICATION, options=_SESSION)
             self._progress.note_backend(self._connection.info.backend_pid)
         return self._connection
+
+    def _leave_no_transaction(self, job_id: int) -> None:
+        # In one that a handler left open, the next job's writes would be lost with it.
+        connection = self._connection
+        if connection is not None and connection.info.transaction_status is not TransactionStatus.IDLE:
+            if not connection.closed:
+                logger.bind(job_id=job_id).error("the handler left a transaction open: it is rolled back")
+            connection.close()
 
     def _run(self, job_id: int, claim_id: UUID) -> Outcome:
         row = self._load(job_id, claim_id)

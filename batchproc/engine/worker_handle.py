@@ -36,10 +36,10 @@ class StartFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """What all workers of a pool have in common. ``payload`` as in ``child_setup.WorkerSetup``."""
+    """What all workers of a pool have in common. ``entry`` as in ``child_setup.WorkerSetup``."""
 
     options: PoolOptions
-    payload: bytes
+    entry: bytes
 
 
 class WorkerHandle:
@@ -162,7 +162,7 @@ class WorkerHandle:
             folder=os.fspath(folder),
             forkserver_pid=self._forkserver_pid,
             nice=options.nice,
-            payload=self._plan.payload,
+            entry=self._plan.entry,
         )
         self._pool = ProcessPool(
             max_workers=1, initializer=child_setup.set_up_worker, initargs=(setup,), context=self._context

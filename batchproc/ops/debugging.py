@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pdb
-import random
 import socket
 import sys
 import tempfile
@@ -18,11 +17,12 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.fairness import Turn
-from batchproc.core.job import Claim, KindSpec
+from batchproc.core.job import Claim
 from batchproc.core.outcome import Interrupted, Outcome
-from batchproc.core.settle import settle
 from batchproc.database import connect
 from batchproc.engine.counts import Counts
+from batchproc.engine.decision import decide
+from batchproc.engine.lease import Lease
 from batchproc.engine.node import RunReport, does_not_wait
 from batchproc.engine.ready import Scope
 from batchproc.engine.worker import Worker, WorkerOptions
@@ -32,9 +32,6 @@ from batchproc.queue.endings import Ended
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.settings import Settings
 from batchproc.version import __version__
-
-# Nothing renews the lease while a person thinks at the debugger's prompt.
-_LEASE = 24 * 3600.0
 
 
 class _NoProgress:
@@ -75,8 +72,12 @@ def run_in_process(
     store = NodeStore(settings.database.schema_name, uuid4(), handlers.specs())
     facts = NodeFacts(store.node_id, socket.gethostname(), os.getpid(), 1, tuple(handlers.specs()), (), "", __version__)
     counts = Counts()
+    seconds = settings.dispatch.lease
+    # Its threads go on while a person thinks at the debugger's prompt.
+    lease = Lease(store, lambda: connect(database_url), seconds, lambda: None)
     with connect(database_url) as connection:
-        store.join(connection, facts, _LEASE)
+        store.join(connection, facts, seconds)
+        lease.start()
         run_id = store.start_run(connection, {"in_process": True})
         try:
             claim = _claim(store, connection, job_id, scope, run_id, handlers)
@@ -88,6 +89,7 @@ def run_in_process(
             exit_code = counts.exit_code(settings.run.accept_codes)
             store.finish_run(connection, run_id, exit_code, counts.plain())
         finally:
+            lease.stop()
             store.leave(connection)
     return RunReport(run_id, counts, 0, time.monotonic() - started, exit_code)
 
@@ -124,8 +126,7 @@ def _settle(
 ) -> None:
     # A handler's checkpoint may have set the counters back.
     claim = store.refreshed(connection, [claim]).get(claim.claim_id, claim)
-    spec = handlers[claim.kind].spec if claim.kind in handlers else KindSpec(claim.kind)
-    moved = settle(claim, outcome, spec, max_node_losses=settings.retry.max_node_losses, jitter=random.random())  # noqa: S311
+    moved = decide(claim, outcome, handlers.specs(), settings.retry.max_node_losses)
     stored = store.settle(connection, [Ended(moved)]).states.get(claim.job_id)
     if stored is not None:
         counts.add(moved, stored)

@@ -77,9 +77,11 @@ class Inspection:
         values = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
         return int(self._rows(connection, "count_due", values)[0]["jobs"])
 
-    def run_failures(self, connection: Connection[TupleRow], run_id: int, limit: int) -> list[dict[str, Any]]:
-        """Discarded jobs and partial documents of a run, at most ``limit``."""
-        return self._rows(connection, "run_failures", {"run_id": run_id, "limit": limit})
+    def run_failures(
+        self, connection: Connection[TupleRow], run_id: int, limit: int, *, partial: bool
+    ) -> list[dict[str, Any]]:
+        """Discarded jobs of a run and, with ``partial``, its partial documents; at most ``limit``."""
+        return self._rows(connection, "run_failures", {"run_id": run_id, "limit": limit, "partial": partial})
 
     def _rows(self, connection: Connection[TupleRow], name: str, values: Any) -> list[dict[str, Any]]:
         with connection.cursor(row_factory=dict_row) as cursor:

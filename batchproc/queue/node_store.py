@@ -94,8 +94,14 @@ class NodeStore:
         return settled, claims
 
     def claim_one(self, connection: Connection[TupleRow], job_id: int, run_id: int | None) -> Claim | None:
-        """Claims that job, due or not; None when it does not wait (any more)."""
-        values = {"job_id": job_id, "claim_id": uuid4(), "node_id": self.node_id, "run_id": run_id}
+        """Claims that job, due or not; None when it does not wait (any more), or this node does not know its kind."""
+        values = {
+            "job_id": job_id,
+            "claim_id": uuid4(),
+            "node_id": self.node_id,
+            "run_id": run_id,
+            "kinds": list(self._specs),
+        }
         row = connection.execute(self._sql["claim_one"], values).fetchone()
         return Claim(*row) if row else None
 

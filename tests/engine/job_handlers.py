@@ -170,3 +170,9 @@ def slot(ctx: Context, args: Until) -> None:
         while not Path(args.file).exists():
             ctx.progress(0, 1)
             time.sleep(0.01)
+
+
+@handler("t_leaves_open")
+def leaves_open(ctx: Context) -> None:
+    """Begins a transaction and never ends it."""
+    ctx.connection.execute("begin")

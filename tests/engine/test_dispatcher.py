@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import uuid4
 
@@ -12,11 +13,12 @@ import pytest
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import Claim, KindSpec
 from batchproc.core.outcome import Completed, FollowUp, Outcome
 from batchproc.database import connect
 from batchproc.engine.dispatcher import Dispatcher, DispatchOptions
-from batchproc.engine.housekeeping import News
+from batchproc.engine.housekeeping import Held, News
 from batchproc.engine.mailbox import Mailbox
 from batchproc.engine.pool import Ended, NoFreeSlot, Work, WorkerPool
 from batchproc.engine.settling import Settling
@@ -35,6 +37,7 @@ class SteppedPool:
         self._ended: list[Ended] = []
         self.outcomes: dict[int, Outcome] = {}
         self.refusals = 0
+        self.may_interrupt = False
         self.submitted: list[int] = []
 
     def free(self) -> int:
@@ -58,9 +61,6 @@ class SteppedPool:
     def wakeup_fileno(self) -> int:
         return self._wakeup
 
-    def seconds_to_next_check(self) -> None:
-        return None
-
     def running(self) -> list[Any]:
         return []
 
@@ -68,7 +68,7 @@ class SteppedPool:
         return None
 
     def interrupt(self, reason: str) -> None:
-        raise AssertionError(f"nothing runs: {reason}")
+        assert self.may_interrupt, f"nothing runs: {reason}"
 
     def drain(self) -> None:
         pass
@@ -80,20 +80,22 @@ class SteppedPool:
 class Stepped:
     """A joined node with a stepped pool."""
 
-    def __init__(self, bench: Bench, slots: int, store_class: type[NodeStore] = NodeStore) -> None:
+    def __init__(self, bench: Bench, slots: int, store_class: type[NodeStore], outage_limit: float) -> None:
         self.pool = SteppedPool(slots)
         self.store = store_class("batchproc", uuid4(), SPECS)
         facts = NodeFacts(self.store.node_id, "test", 1, slots, tuple(SPECS), (), "", "")
         self.store.join(bench.connection, facts, 60)
         run_id = self.store.start_run(bench.connection, {})
-        self._news: Mailbox[News] = Mailbox()
+        self.news: Mailbox[News] = Mailbox()
         settling = Settling(self.store, SPECS, 10, lambda *_: None)
-        options = DispatchOptions(workers=slots, lane_weights={0: 4, 1: 1}, poll_interval=0.05, outage_limit=10)
+        options = DispatchOptions(
+            workers=slots, lane_weights={0: 4, 1: 1}, poll_interval=0.05, outage_limit=outage_limit
+        )
         self.dispatcher = Dispatcher(
             self.store,
             lambda: connect(bench.url, application_name="stepped node"),
             cast(WorkerPool, self.pool),
-            self._news,
+            self.news,
             settling,
             SPECS,
             options,
@@ -102,7 +104,7 @@ class Stepped:
 
     def close(self) -> None:
         self.dispatcher.close()
-        self._news.close()
+        self.news.close()
         self.pool.close()
 
 
@@ -113,8 +115,8 @@ Step = Callable[..., Stepped]
 def stepped(bench: Bench) -> Iterator[Step]:
     made: list[Stepped] = []
 
-    def make(slots: int = 2, store_class: type[NodeStore] = NodeStore) -> Stepped:
-        made.append(Stepped(bench, slots, store_class))
+    def make(slots: int = 2, store_class: type[NodeStore] = NodeStore, outage_limit: float = 10) -> Stepped:
+        made.append(Stepped(bench, slots, store_class, outage_limit))
         return made[-1]
 
     yield make
@@ -227,14 +229,14 @@ def test_a_tick_settles_and_claims_in_one_transaction(bench: Bench, stepped: Ste
         return submit(work)
 
     node.pool.submit = submit_and_break  # type: ignore[method-assign]
-    write_apart = node.dispatcher._write_apart
+    mend = node.dispatcher._mend
 
     def noted(error: psycopg.Error) -> None:
         states.append(bench.job(first)["state"])
         store.broken = False
-        write_apart(error)
+        mend(error)
 
-    node.dispatcher._write_apart = noted  # type: ignore[method-assign]
+    node.dispatcher._mend = noted  # type: ignore[method-assign]
 
     node.dispatcher.run()
 
@@ -251,3 +253,73 @@ def test_the_claims_of_a_claim_are_known_to_the_node(bench: Bench, stepped: Step
     assert isinstance(claim, Claim)
     assert node.store.held(bench.connection) == [claim]
     assert not node.dispatcher.claim(job), "it does not wait any more"
+
+
+def test_a_database_that_only_reads_ends_the_run_after_its_limit(bench: Bench, stepped: Step) -> None:
+    class ReadOnly(NodeStore):
+        ticks = 0
+
+        def tick(self, *_: Any, **__: Any) -> Any:
+            self.ticks += 1
+            raise psycopg.errors.ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction")
+
+    bench.enqueue(bench.tenant("acme"), "t_quick")
+    node = stepped(store_class=ReadOnly, outage_limit=0.6)
+
+    with pytest.raises(EnvironmentFault, match=r"the database failed for 0.6 s \(ReadOnlySqlTransaction"):
+        node.dispatcher.run()
+
+    assert cast(ReadOnly, node.store).ticks < 10, "it pauses between tries"
+
+
+def test_claims_that_come_after_the_lease_was_lost_are_not_run(bench: Bench, stepped: Step) -> None:
+    class LosesLease(NodeStore):
+        lost: Callable[[], None] | None = None
+
+        def tick(self, *arguments: Any, **options: Any) -> Any:
+            answer = super().tick(*arguments, **options)
+            if self.lost is not None and answer[1]:
+                self.lost()
+                self.lost = None
+            return answer
+
+    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+    node = stepped(store_class=LosesLease)
+    joined: list[bool] = []
+    node.pool.may_interrupt = True
+    cast(LosesLease, node.store).lost = node.dispatcher.lease_lost
+    node.dispatcher.join_again = lambda _: joined.append(True)
+
+    node.dispatcher.run()
+
+    shown = bench.job(job)
+    assert [attempt["outcome"] for attempt in shown["attempts"]] == ["interrupted", "completed"]
+    assert joined == [True]
+
+
+def test_a_claim_that_the_node_does_not_know_is_given_back(bench: Bench, stepped: Step) -> None:
+    """As when a commit took effect after the node had asked what became of it."""
+    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+    node = stepped()
+    claim = node.store.claim_one(bench.connection, job, None)
+    assert claim is not None
+
+    node.news.put(Held([claim]))
+    node.dispatcher.run()
+
+    shown = bench.job(job)
+    assert (shown["state"], shown["attempt"]) == ("completed", 1)
+    assert [attempt["outcome"] for attempt in shown["attempts"]] == ["interrupted", "completed"]
+
+
+def test_a_job_that_was_run_before_its_time_and_interrupted_waits_for_it_again(bench: Bench, stepped: Step) -> None:
+    run_at = datetime.now().astimezone() + timedelta(days=1)
+    job = bench.enqueue(bench.tenant("acme"), "t_quick", run_at=run_at)
+    node = stepped()
+    node.pool.refusals = 1
+
+    assert node.dispatcher.claim(job)
+    node.dispatcher.run()
+
+    shown = bench.job(job)
+    assert (shown["state"], shown["attempt"], shown["run_at"]) == ("scheduled", 0, run_at)

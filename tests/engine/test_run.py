@@ -324,3 +324,38 @@ def test_a_resource_without_a_setting_is_named(bench: Bench, tmp_path: Path) -> 
 
     attempt = bench.job(job)["attempts"][0]
     assert attempt["detail"] == "the settings have no resource 'ai': add it under resources:"
+
+
+def test_a_transaction_that_a_handler_leaves_open_costs_the_next_job_nothing(bench: Bench) -> None:
+    tenant = bench.tenant("acme")
+    bench.enqueue(tenant, "t_leaves_open", lane=Lane.INTERACTIVE)
+    job = bench.enqueue(tenant, "t_write", {"word": "kept"})
+
+    bench.run(RunOptions(workers=1))
+
+    assert bench.job(job)["state"] == "completed"
+    assert bench.rows("select word from written") == [("kept",)]
+
+
+def test_one_job_by_its_id_whose_kind_nobody_here_knows(bench: Bench) -> None:
+    job = bench.enqueue(bench.tenant("acme"), "t_unheard_of")
+
+    with pytest.raises(UsageError, match="or no handler here knows its kind"):
+        bench.run(RunOptions(workers=1, job_id=job))
+
+    assert bench.job(job)["state"] == "available"
+
+
+def test_one_job_is_run_although_the_only_worker_would_be_reserved(bench: Bench) -> None:
+    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+
+    bench.run(RunOptions(workers=1, max_jobs=1), dispatch={"reserved": 1}, pool={"workers": 2})
+
+    assert bench.job(job)["state"] == "completed"
+
+
+def test_a_limit_of_the_settings_is_stored_and_kept(bench: Bench) -> None:
+    bench.run(kinds={"t_quick": {"limit": 1}})
+    assert bench.rows("select max_running from batchproc.kinds where kind = 't_quick'") == [(1,)]
+    bench.run()
+    assert bench.rows("select max_running from batchproc.kinds where kind = 't_quick'") == [(1,)]

@@ -84,6 +84,7 @@ def test_a_stale_claim_changes_nothing(connection: Conn, how: str) -> None:
         assert node.settle_one_by_one(connection, [ended(claimed, outcome)]) == Settled({}, [])
     with connection.transaction():
         assert not FENCE.lock(connection, claimed.job_id, claimed.claim_id)
+        assert not FENCE.is_claimed(connection, claimed.job_id, claimed.claim_id)
         FENCE.publish(connection, claimed.job_id, claimed.claim_id, '{"a": 1}')
         FENCE.reset_budgets(connection, claimed.job_id, claimed.claim_id)
     node.write_progress(connection, [(claimed.job_id, claimed.claim_id, 1, 2)])
@@ -97,6 +98,8 @@ def test_a_claim_of_another_job_is_no_claim_of_this_one(connection: Conn) -> Non
     with connection.transaction():
         assert not FENCE.lock(connection, mine.job_id, other.claim_id)
         assert FENCE.lock(connection, mine.job_id, mine.claim_id)
+    assert not FENCE.is_claimed(connection, mine.job_id, other.claim_id)
+    assert FENCE.is_claimed(connection, mine.job_id, mine.claim_id)
     swapped = [(mine.job_id, other.claim_id, 1, 2), (other.job_id, mine.claim_id, 1, 2)]
     node.write_progress(connection, swapped)
     assert one(connection, "select count(*) from batchproc.job_signals") == 0

@@ -12,6 +12,7 @@ from batchproc.core.errors import UsageError
 from batchproc.core.job import KindSpec, Lane
 from batchproc.core.outcome import Completed, ErrorClass
 from batchproc.queue.inspection import Inspection
+from batchproc.queue.node_store import NodeStore
 from tests.queue.helpers import (
     Conn,
     add_document,
@@ -188,8 +189,9 @@ def test_the_failures_of_a_run_are_discarded_jobs_and_partial_documents(connecti
     tenant, node = add_tenant(connection), join(connection)
     run_id, other_run = node.start_run(connection, {}), node.start_run(connection, {})
     connection.execute("insert into batchproc.kinds (kind) values ('ocr')")
-    partial, whole, bad = (add_document(connection, tenant, status) for status in ("partial", "completed", "pending"))
     spec = KindSpec("ocr", fails_document=True)
+    node = NodeStore("batchproc", node.node_id, {"ocr": spec})
+    partial, whole, bad = (add_document(connection, tenant, status) for status in ("partial", "completed", "pending"))
 
     def ocr(document: int, run: int) -> Any:
         return claim_job(connection, node, enqueue(connection, tenant, "ocr", document_id=document), run)
@@ -202,13 +204,13 @@ def test_the_failures_of_a_run_are_discarded_jobs_and_partial_documents(connecti
     )
     node.settle(connection, [ended(partly), ended(wholly)])
     node.settle(connection, [ended(item, failed(ErrorClass.PERMANENT), spec) for item in (discarded, elsewhere)])
-    found = LOOK.run_failures(connection, run_id, 10)
+    found = LOOK.run_failures(connection, run_id, 10, partial=True)
     columns = ("tenant", "job_id", "kind", "document_id", "failure_code", "path", "document_status", "detail")
     assert [tuple(row[name] for name in columns) for row in found] == [
         ("acme", discarded.job_id, "ocr", bad, "own_code", b"file", "failed", "a safe detail"),
         ("acme", partly.job_id, "ocr", partial, None, b"file", "partial", None),
     ]
-    assert len(LOOK.run_failures(connection, run_id, 1)) == 1
+    assert len(LOOK.run_failures(connection, run_id, 1, partial=False)) == 1
 
 
 def test_every_listing_can_be_shown_as_json(connection: Conn) -> None:

@@ -77,7 +77,7 @@ def test_an_id_joins_once(connection: Conn) -> None:
         join(connection, node_id=node.node_id)
 
 
-def test_the_limits_of_the_node_that_joined_last_hold_and_a_pause_stays(connection: Conn) -> None:
+def test_a_limit_of_the_settings_is_stored_and_settings_without_one_leave_it(connection: Conn) -> None:
     def joined(**limits: int | None) -> dict[str, tuple[int | None, bool]]:
         node_id, specs = uuid4(), {kind: KindSpec(kind, limit=limit) for kind, limit in limits.items()}
         facts = NodeFacts(node_id, "host", 1, 1, tuple(specs), (), "", "")
@@ -88,7 +88,7 @@ def test_the_limits_of_the_node_that_joined_last_hold_and_a_pause_stays(connecti
     assert joined(work=3, other=None) == {"work": (3, False), "other": (None, False)}
     connection.execute("update batchproc.kinds set paused = true")
     assert joined(work=5, other=1) == {"work": (5, True), "other": (1, True)}
-    assert joined(work=None) == {"work": (None, True), "other": (1, True)}
+    assert joined(work=None) == {"work": (5, True), "other": (1, True)}
 
 
 def test_a_living_lease_is_renewed_and_an_expired_one_is_not(connection: Conn) -> None:

@@ -152,7 +152,7 @@ PINS: dict[str, tuple[Values, set[str]]] = {
     "claim": (turns, {"processing_jobs_claim", "processing_jobs_pkey"}),
     "claim_limited": (turns, {"processing_jobs_claim", "processing_jobs_pkey", "processing_jobs_running_kind"}),
     "claim_one": (
-        lambda _: {"job_id": 77, "claim_id": NODE, "node_id": NODE, "run_id": None},
+        lambda _: {"job_id": 77, "claim_id": NODE, "node_id": NODE, "run_id": None, "kinds": ["work"]},
         {"processing_jobs_pkey"},
     ),
     "promote": (lambda _: {"per_tenant": 200}, {"processing_jobs_promote", "processing_jobs_pkey"}),

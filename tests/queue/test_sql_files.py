@@ -31,6 +31,12 @@ def without_comments(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
 
 
+def test_every_file_is_somebodys_statement() -> None:
+    modules = Path(str(resources.files("batchproc"))).rglob("*.py")
+    named = set(re.findall(r'"(\w+)"', "\n".join(module.read_text("utf-8") for module in modules)))
+    assert [name for name, (_, path) in zip(BY_NAME, FILES, strict=True) if path.stem not in named] == []
+
+
 @pytest.mark.parametrize(("package", "path"), FILES, ids=BY_NAME)
 def test_a_file_is_one_qualified_statement(package: str, path: Path) -> None:
     bare = without_comments(path.read_text("utf-8"))

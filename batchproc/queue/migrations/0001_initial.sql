@@ -205,6 +205,9 @@ create unique index processing_jobs_unique on batchproc.processing_jobs (tenant_
     where state in ('scheduled', 'available') and unique_key is not null;
 create unique index processing_jobs_unique_running on batchproc.processing_jobs (tenant_id, kind, unique_key)
     where state in ('scheduled', 'available', 'running') and unique_key is not null and unique_while_running;
+-- For the end of a run: its retries that are still to come, and what it gave up on.
+create index processing_jobs_run on batchproc.processing_jobs (run_id)
+    where run_id is not null and state in ('scheduled', 'discarded');
 create index processing_jobs_document on batchproc.processing_jobs (document_id) where document_id is not null;
 
 -- Progress and cancel requests, apart from the job row that a handler's transaction may hold locked.

@@ -1,4 +1,5 @@
 -- One statement claims for all chosen queues; they are distinct, since a statement does not skip its own locks.
+-- Queues with a limit give nothing here, also when it was set a moment ago: they are for claim_limited.sql.
 with wanted as (
     select *
     from unnest(%(lanes)s::smallint[], %(tenants)s::bigint[], %(kinds)s::text[], %(counts)s::int[])
@@ -6,7 +7,7 @@ with wanted as (
 ), picked as materialized (
     select j.job_id, w.tenant_id
     from wanted w
-    join batchproc.tenants t on t.tenant_id = w.tenant_id and not t.paused
+    join batchproc.tenants t on t.tenant_id = w.tenant_id and not t.paused and t.max_running is null
     cross join lateral (
         select job_id
         from batchproc.processing_jobs
@@ -15,7 +16,7 @@ with wanted as (
         limit w.count
         for update skip locked
     ) j
-    where not exists (select from batchproc.kinds k where k.kind = w.kind and k.paused)
+    where not exists (select from batchproc.kinds k where k.kind = w.kind and (k.paused or k.max_running is not null))
 )
 -- Arrays, not the CTE itself: the planner takes it for a tenth of the queue and would read the whole table.
 update batchproc.processing_jobs j

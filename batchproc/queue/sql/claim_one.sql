@@ -1,6 +1,6 @@
 with picked as (
     select job_id from batchproc.processing_jobs
-    where job_id = %(job_id)s and state in ('available', 'scheduled')
+    where job_id = %(job_id)s and state in ('available', 'scheduled') and kind = any(%(kinds)s)
     for update skip locked
 )
 update batchproc.processing_jobs j

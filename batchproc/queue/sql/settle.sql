@@ -31,7 +31,11 @@ with ending as materialized (
     ) j
 ), settled as (
     update batchproc.processing_jobs j
-    set state = case when h.superseded then 'cancelled' else (h.ending).state end,
+    set state = case when h.superseded then 'cancelled'
+                     -- It was run before its time, by its id: it waits for it again.
+                     when (h.ending).state = 'available' and (h.ending).delay is null
+                          and j.run_at > clock_timestamp() then 'scheduled'
+                     else (h.ending).state end,
         run_at = case when (h.ending).delay is null then j.run_at
                       else clock_timestamp() + make_interval(secs => (h.ending).delay) end,
         attempt = (h.ending).attempt, crashes = (h.ending).crashes, timeouts = (h.ending).timeouts,

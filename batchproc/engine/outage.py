@@ -1,0 +1,51 @@
+"""How long a node goes on while its database fails, and what it says of it."""
+
+from __future__ import annotations
+
+import time
+
+import psycopg
+from loguru import logger
+
+from batchproc.core.errors import BatchprocError, EnvironmentFault
+
+
+class Outage:
+    """Counts from the first failure to the next success. A limit of so many seconds in between ends the run."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._since: float | None = None
+        self._cause = ""
+
+    def failed(self, error: psycopg.Error | BatchprocError) -> None:
+        """Takes note of a failure, and logs each cause once.
+
+        Raises:
+            EnvironmentFault: the database has failed for longer than the limit.
+        """
+        cause = _described(error)
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        if cause != self._cause:
+            logger.warning("the database failed ({}), trying again", cause)
+            self._cause = cause
+        if now - self._since > self._limit:
+            raise EnvironmentFault(
+                f"the database failed for {self._limit:g} s ({cause})",
+                "what was claimed is taken back by the next run; start it when the database is mended",
+            )
+
+    def over(self) -> None:
+        """The database did what it was asked to."""
+        if self._since is not None:
+            logger.info("the database works again after {:.1f} s", time.monotonic() - self._since)
+            self._since, self._cause = None, ""
+
+
+def _described(error: psycopg.Error | BatchprocError) -> str:
+    if isinstance(error, BatchprocError):
+        return error.message
+    # Not its text, which may quote what was to be written.
+    return f"{type(error).__name__} {error.sqlstate or ''}".strip()
