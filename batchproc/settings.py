@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from batchproc.core.job import MAX_ATTEMPTS
 from batchproc.setting_types import (
     AbsolutePath,
     DatabaseUrl,
@@ -103,7 +104,9 @@ class Dispatch(Section):
 class Retry(Section):
     """The budgets and backoff of kinds that do not declare their own."""
 
-    max_attempts: int = Field(default=5, ge=1, le=1000, description="Attempts in all before a job is given up on.")
+    max_attempts: int = Field(
+        default=MAX_ATTEMPTS, ge=1, le=1000, description="Attempts in all before a job is given up on."
+    )
     max_timeouts: int = Field(default=2, ge=1, le=1000, description="Attempts that may end in a timeout or stall.")
     max_crashes: int = Field(default=3, ge=1, le=1000, description="Attempts that may crash or run out of memory.")
     max_node_losses: int = Field(default=10, ge=1, le=1000, description="How often a job may lose its node.")

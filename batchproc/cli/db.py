@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -10,12 +9,14 @@ from typing import Literal
 
 import click
 
+from batchproc.cli.groups import JsonGroup
+from batchproc.cli.output import emit_json, fields, json_option
 from batchproc.embedded import EmbeddedServer, default_home
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=JsonGroup)
 def db() -> None:
     """Start, stop, look into and back up the embedded PostgreSQL.
 
@@ -45,17 +46,16 @@ def stop(mode: Literal["smart", "fast", "immediate"]) -> None:
 
 
 @db.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on one line.")
+@json_option
 def status(as_json: bool) -> None:
     """Show whether it runs, and where it keeps its things."""
     found = _server().status()
     shown = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(found).items()}
     if as_json:
-        click.echo(json.dumps(shown))
+        emit_json(shown)
         return
-    for key, value in shown.items():
-        if key != "running" and value is not None:
-            click.echo(f"{key.replace('_', ' '):<17} {value}")
+    known = [(key, value) for key, value in shown.items() if key != "running" and value is not None]
+    fields([(key.replace("_", " "), value) for key, value in known])
 
 
 @db.command()

@@ -13,7 +13,7 @@ import psycopg
 from batchproc import config
 from batchproc.cli.app import App
 from batchproc.core.errors import BatchprocError
-from batchproc.log import one_line
+from batchproc.log import one_line, redact
 from batchproc.version import __version__
 
 _WITH_VALUE = ("--conf", "--database")
@@ -86,8 +86,7 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _fail(_click_message(error), 2)
     except psycopg.Error as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        return _fail(f"the database refused: {reason}: check it with: batchproc doctor", 3)
+        return _fail(f"the database refused: {_database_reason(error)}: check it with: batchproc doctor", 3)
     except BrokenPipeError:
         # Whoever read the output has enough; nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -100,6 +99,12 @@ def _fail(message: str, code: int) -> int:
     for line in lines:
         click.echo(f"batchproc: {one_line(line)}", err=True)
     return code
+
+
+def _database_reason(error: psycopg.Error) -> str:
+    """The server's own sentence; what it adds as detail or context quotes rows and statements."""
+    text = error.diag.message_primary or str(error)
+    return redact(" ".join(text.split())) or type(error).__name__
 
 
 def _click_message(error: click.ClickException) -> str:

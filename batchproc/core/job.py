@@ -8,6 +8,9 @@ from enum import IntEnum, StrEnum
 from typing import Any
 from uuid import UUID
 
+MAX_ATTEMPTS = 5
+"""Attempts of a job when nothing else is said, such as of a kind that is not known where it is enqueued."""
+
 
 class JobState(StrEnum):
     """``available`` means due now; what is not due is ``scheduled``; ``held`` is paused with its campaign."""
@@ -35,7 +38,7 @@ class KindSpec:
     name: str
     timeout: float = 600.0
     stall_timeout: float | None = None
-    max_attempts: int = 5
+    max_attempts: int = MAX_ATTEMPTS
     max_timeouts: int = 2
     max_crashes: int = 3
     base: float = 2.0

@@ -1,4 +1,21 @@
-"""The one decision of how an attempt's ending moves its job. Source: the outcome table of the design."""
+"""The one decision of how an attempt's ending moves its job: the outcome table.
+
+| ending              | the job becomes                    | attempt | budget besides attempts    | final code    |
+|---------------------|------------------------------------|---------|----------------------------|---------------|
+| completed           | completed                          | used    |                            |               |
+| snoozed             | scheduled, after what was asked    | back    |                            |               |
+| interrupted         | available                          | back    |                            |               |
+| cancelled           | cancelled                          | used    |                            |               |
+| transient           | scheduled after a backoff          | used    |                            | its own       |
+| timeout, stalled    | scheduled after a backoff          | used    | max_timeouts, both as one  | that name     |
+| crashed             | scheduled after a backoff          | used    | max_crashes                | poison        |
+| out_of_memory       | scheduled after a backoff          | used    | max_crashes, as one        | out_of_memory |
+| lease_expired       | available                          | back    | max_node_losses, this only | poison        |
+| storage_unavailable | scheduled, after a minute          | back    | none at all                |               |
+| permanent, invalid  | discarded                          | used    |                            | its own       |
+
+A failure that uses up ``max_attempts`` or its other budget discards the job with the final code.
+"""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ class Transition:
 
 
 def completed(claim: Claim, outcome: Completed) -> Transition:
+    """Done, with its result and the jobs that follow; the counters stay as they are."""
     return Transition(
         claim.job_id,
         claim.claim_id,
@@ -104,6 +105,7 @@ def postponed(claim: Claim, seconds: float, failed: Failed | None = None) -> Tra
 
 
 def snoozed(claim: Claim, outcome: Snoozed) -> Transition:
+    """Waits as its handler wished, see ``postponed``."""
     return postponed(claim, outcome.seconds)
 
 
@@ -120,4 +122,5 @@ def interrupted(claim: Claim, outcome: Interrupted) -> Transition:
 
 
 def cancelled(claim: Claim, _: Cancelled) -> Transition:
+    """Ended at somebody's wish; the counters stay as they are."""
     return Transition(claim.job_id, claim.claim_id, JobState.CANCELLED, budgets.kept(claim), "cancelled")

@@ -11,7 +11,7 @@ from psycopg import Connection, Cursor
 from psycopg.rows import DictRow, TupleRow, dict_row
 from psycopg.types.json import Jsonb
 
-from batchproc.core.limits import bounded_text, clean_text, clean_value
+from batchproc.core.limits import bounded_text, clean_value
 from batchproc.database import SqlFolder
 
 Status = Literal["pending", "completed", "partial", "failed"]
@@ -149,19 +149,9 @@ class DocumentStore:
         text = bounded_text(title, TITLE_CHARACTERS)
         return self._write(connection, "set_title", document_id, title=text, source=source)
 
-    def set_language(self, connection: Connection[TupleRow], document_id: int, language: str) -> None:
-        """Sets the language hint, in Tesseract's names joined by ``+``."""
-        self._write(connection, "set_language", document_id, language=clean_text(language)[0])
-
     def set_field(self, connection: Connection[TupleRow], document_id: int, name: str, value: Any) -> None:
         """Sets one of the document's free fields to a JSON value."""
         self._write(connection, "set_field", document_id, fields=Jsonb(clean_value({name: value})))
-
-    def set_status(
-        self, connection: Connection[TupleRow], document_id: int, status: Status, failure_code: str | None = None
-    ) -> None:
-        """Sets the status and the failure code, or takes the code away."""
-        self._write(connection, "set_status", document_id, status=status, failure_code=failure_code)
 
     def set_failure(
         self, connection: Connection[TupleRow], document_id: int, failure_code: str, *, keep_status: bool

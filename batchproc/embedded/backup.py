@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from psycopg import sql
 
 from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.database import connect
+from batchproc.embedded.running import run_to_end
 
 _COUNT_CLIENTS = "select count(*) from pg_stat_activity where datname = %s and backend_type = 'client backend'"
 _HAS_CONTENT = """
@@ -110,15 +110,8 @@ def _drop(server: psycopg.Connection, *names: str) -> None:
 def _run(command: Sequence[str]) -> None:
     # What the caller's PG* variables say is meant for other servers.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    result = subprocess.run(  # noqa: S603
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env=environment,
-        check=False,
-    )
+    # Without a limit of time: it takes as long as there is data.
+    result = run_to_end(command, env=environment)
     if result.returncode != 0:
         reason = " ".join(result.stderr.split())
         raise EnvironmentFault(f"{Path(command[0]).name} failed: {reason}", "nothing was changed")

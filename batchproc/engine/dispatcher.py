@@ -23,7 +23,7 @@ from batchproc.engine.ready import ReadyQueues, Scope
 from batchproc.engine.settling import Settling, Written
 from batchproc.engine.stop import Stop
 from batchproc.engine.waiting import wait_readable
-from batchproc.engine.worker import APPLICATION
+from batchproc.handlers.context import APPLICATION
 from batchproc.queue.node_store import NodeStore, ReadyQueue
 
 _LONGEST_SLEEP = 0.5

@@ -23,12 +23,11 @@ from batchproc.database import SqlFolder, connect
 from batchproc.engine import child_setup
 from batchproc.handlers import registry
 from batchproc.handlers.args import describe_invalid, validated_args
-from batchproc.handlers.context import Context, ProgressSink
+from batchproc.handlers.context import APPLICATION, Context, ProgressSink
 from batchproc.handlers.errors import ClaimLost, Failure, Snooze, StorageUnavailable
 from batchproc.handlers.registry import Handler, Registry
 from batchproc.settings import Settings
 
-APPLICATION = "batchproc worker"
 # Codes that any kind may end with, declared or not.
 _RESERVED = frozenset({"internal_error", "no_space", "storage_unavailable"})
 _SESSION = {

@@ -26,6 +26,9 @@ from batchproc.settings import Settings
 if TYPE_CHECKING:
     from loguru import Logger
 
+APPLICATION = "batchproc worker"
+"""What every connection of a worker is called in ``pg_stat_activity``."""
+
 
 class ProgressSink(Protocol):
     """Where progress goes; in a worker it is the slot's shared-memory record."""
@@ -145,7 +148,7 @@ class Context:
         else:
             # Behind a transaction pooler the worker's connection is no session; the lock needs one.
             with (
-                connect(direct_url.get_secret_value(), application_name="batchproc worker") as session,
+                connect(direct_url.get_secret_value(), application_name=APPLICATION) as session,
                 resource_slot(session, schema, name, slots, self.sink.beat),
             ):
                 yield

@@ -104,14 +104,19 @@ class Reading:
             self._revisions.abandon(connection, found)
 
     def _verified_original(self) -> Original:
-        """The first of the document's paths where its content is found unchanged, opened."""
+        """The first of the document's paths where its content is found unchanged, opened.
+
+        Raises:
+            StorageGone: there is none, but one of the paths is on a storage that does not answer, so it may be there.
+            OriginalError: there is none, for the reason of the document's own path.
+        """
         faults: list[OriginalError | StorageGone] = []
         for root, path in self.ctx.documents.paths(self.ctx.connection, self.document.document_id):
             try:
                 return self._checked(Location(root, path))
             except (OriginalError, StorageGone) as fault:
                 faults.append(fault)
-        raise faults[0]
+        raise next((fault for fault in faults if isinstance(fault, StorageGone)), faults[0])
 
     def _checked(self, location: Location) -> Original:
         original = Original(location)
@@ -177,7 +182,7 @@ class Reading:
             return False
         assert revision.claim_id is not None
         fence = ClaimFence(self.ctx.settings.database.schema_name)
-        return fence.lock(self.ctx.connection, revision.job_id, revision.claim_id)
+        return fence.is_claimed(self.ctx.connection, revision.job_id, revision.claim_id)
 
     def _read_pages(self, source: Source, revision_id: int) -> None:
         known = self._revisions.pages(self.ctx.connection, revision_id)

@@ -25,7 +25,8 @@ POINTS_PER_INCH: Final = 72
 class Bounds:
     """The most that is read of one document.
 
-    The default for a page lets a 600 dpi A3 sheet (70 million pixels) through, and a large drawing at 300 dpi.
+    The defaults are those of the settings `ocr.bounds`. That of a page lets a 600 dpi A3 sheet (70 million pixels)
+    through, and a large drawing at 300 dpi.
 
     Attributes:
         max_bytes: size of the file.
@@ -35,8 +36,8 @@ class Bounds:
         max_page_characters: characters of one page's text layer.
     """
 
-    max_bytes: int = 500_000_000
-    max_pages: int = 5_000
+    max_bytes: int = 2**30
+    max_pages: int = 10_000
     max_pixels: int = 120_000_000
     max_document_pixels: int = 100_000_000_000
     max_page_characters: int = 2_000_000

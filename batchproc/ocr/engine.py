@@ -48,7 +48,6 @@ class Engine(Protocol):
     Attributes:
         name: such as "tesseract".
         version: of the program, as in "5.5.4".
-        data_hash: of all its language data.
     """
 
     @property
@@ -56,9 +55,6 @@ class Engine(Protocol):
 
     @property
     def version(self) -> str: ...
-
-    @property
-    def data_hash(self) -> str: ...
 
     def languages(self) -> set[str]:
         """The languages that it has data for."""

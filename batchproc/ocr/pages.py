@@ -13,7 +13,7 @@ class TextLayer:
     """The text that a page brings along, and what tells whether it can be trusted.
 
     Attributes:
-        text: as `clean_text` leaves it; never only blanks.
+        text: as `normalised_text` leaves it; never only blanks.
         image_share: part of the page, 0 to 1, that images cover. 0 when it was not worth finding out.
         hidden: most characters are invisible, as OCR programs write them behind a scan.
         unmapped: part of the characters, 0 to 1, for which the PDF itself names no Unicode value.

@@ -17,7 +17,7 @@ from batchproc.ocr.bounds import NOMINAL_DPI, Bounds
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.pages import PageImage, TextLayer
 from batchproc.ocr.stream import SourceStream
-from batchproc.ocr.text_layer import FEW_ON_SCAN, clean_text
+from batchproc.ocr.text_layer import FEW_ON_SCAN, normalised_text
 
 _WHITE: Final = (255, 255, 255, 255)
 _NEEDS_PASSWORD: Final = (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY)
@@ -117,7 +117,7 @@ class PdfPage:
         count = textpage.count_chars()
         if count > self._bounds.max_page_characters:
             raise OcrFailure("too_large", f"a text layer of {count} characters")
-        text = clean_text(textpage.get_text_bounded())
+        text = normalised_text(textpage.get_text_bounded())
         if not text.strip():
             return None
         traits = pdf_objects.text_traits(textpage.raw, count)

@@ -16,7 +16,7 @@ from PIL import Image
 from batchproc.ocr.engine import Orientation, Recognised, named
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.tessdata import ORIENTATION, Tessdata
-from batchproc.ocr.text_layer import clean_text
+from batchproc.ocr.text_layer import normalised_text
 
 MAX_LOADED: Final = 3
 """Language sets kept loaded, the latest used ones; each takes some tens of megabytes."""
@@ -44,10 +44,6 @@ class TesseractEngine:
         self._loaded: OrderedDict[tuple[str, ...], Any] = OrderedDict()
         self._orientation: Any = None
 
-    @property
-    def data_hash(self) -> str:
-        return self._data.hash_of(sorted(self.languages()))
-
     def languages(self) -> set[str]:
         return self._data.languages()
 
@@ -60,7 +56,7 @@ class TesseractEngine:
         try:
             if not api.Recognize():
                 raise OcrFailure("engine_failed", "Tesseract cannot read the page")
-            text = clean_text(api.GetUTF8Text())
+            text = normalised_text(api.GetUTF8Text())
             words = len(text.split())
             confidence = float(api.MeanTextConf()) if words else None  # without words it says 95
             return Recognised(text, confidence, words, SIDEWAYS if words and _runs_downwards(api) else 0)

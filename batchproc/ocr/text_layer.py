@@ -28,7 +28,7 @@ _HYPHEN_AT_LINE_END = re.compile("[\x02\ufffe]\n?")
 _TRAILING_BLANKS = re.compile(r"[^\S\n]+(?=\n|$)")
 
 
-def clean_text(text: str) -> str:
+def normalised_text(text: str) -> str:
     """`text` with line feeds as its only line ends and without what PostgreSQL or a terminal chokes on.
 
     NUL, other control characters and lone surrogates are dropped, form feeds become line feeds (they separate pages

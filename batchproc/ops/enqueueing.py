@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, time, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, BinaryIO
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
@@ -51,14 +52,12 @@ def new_job(registry: Registry, tenant: Tenant, kind: str, line: JobLine, *, lan
             validated_args(entry, line.args, document_id)
         except ValidationError as error:
             raise UsageError(f"the args do not fit kind {kind}: {describe_invalid(error)}") from None
-    if len(json.dumps(line.args)) > ARGS_BYTES:
-        raise UsageError(f"args of more than {ARGS_BYTES} bytes", "put the content elsewhere and pass its id")
     chosen = line.lane or lane
     declared = entry.spec.lane if entry is not None else None
     return NewJob(
         tenant_id=tenant.tenant_id,
         kind=kind,
-        args=clean_value(line.args),
+        args=_storable(line.args),
         document_id=document_id,
         lane=_lane(chosen) if chosen else (declared if declared is not None else Lane.BULK),
         priority=_within(line.priority if line.priority is not None else priority, "priority", 1, 9),
@@ -78,13 +77,14 @@ def require_known_kind(registry: Registry, jobs: JobStore, connection: Connectio
     )
 
 
-def parse_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, JobLine]]:
+def parse_lines(stream: BinaryIO) -> Iterator[tuple[int, JobLine]]:
     """(line number, job) of NDJSON; empty lines are passed over. Raises UsageError naming the first bad line."""
-    for number, raw in enumerate(lines, start=1):
-        if not raw.strip():
-            continue
+    # At most one byte more than a line may have is read of it, so that one without an end fills no memory.
+    for number, raw in enumerate(iter(partial(stream.readline, LINE_BYTES + 1), b""), start=1):
         if len(raw) > LINE_BYTES:
             raise UsageError(f"line {number} has more than {LINE_BYTES} bytes", "nothing was enqueued")
+        if not raw.strip():
+            continue
         try:
             yield number, JobLine.model_validate_json(raw)
         except ValidationError as error:
@@ -97,6 +97,8 @@ def parse_args(text: str) -> dict[str, Any]:
         args = json.loads(text)
     except ValueError as error:
         raise UsageError(f"--args is not JSON: {error}", """write it as --args '{"name": "value"}'""") from None
+    except RecursionError:
+        raise _too_deep() from None
     if not isinstance(args, dict):
         raise UsageError("--args is not a JSON object", """write it as --args '{"name": "value"}'""")
     return args
@@ -109,14 +111,11 @@ def parse_time(text: str, now: datetime) -> datetime:
         now: a time with an offset, from the caller.
     """
     try:
-        if _TIME_OF_DAY.fullmatch(text):
-            moment = datetime.combine(now.date(), time.fromisoformat(text.zfill(5))).astimezone()
-            return (
-                moment
-                if moment > now
-                else datetime.combine(now.date() + timedelta(days=1), time.fromisoformat(text.zfill(5))).astimezone()
-            )
-        return datetime.fromisoformat(text).astimezone()
+        if not _TIME_OF_DAY.fullmatch(text):
+            return datetime.fromisoformat(text).astimezone()
+        today = datetime.combine(now.date(), time.fromisoformat(text.zfill(5)))
+        moment = today.astimezone()
+        return moment if moment > now else (today + timedelta(days=1)).astimezone()
     except (ValueError, OverflowError):
         raise UsageError(f"{text!r} is not a time", "write it as 22:00, 2026-12-31T22:00 or with an offset") from None
 
@@ -124,6 +123,20 @@ def parse_time(text: str, now: datetime) -> datetime:
 def aware(moment: datetime | None) -> datetime | None:
     """A time without an offset is local time."""
     return moment.astimezone() if moment is not None else None
+
+
+def _storable(args: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if len(json.dumps(args)) > ARGS_BYTES:
+            raise UsageError(f"args of more than {ARGS_BYTES} bytes", "put the content elsewhere and pass its id")
+        cleaned: dict[str, Any] = clean_value(args)
+    except RecursionError:
+        raise _too_deep() from None
+    return cleaned
+
+
+def _too_deep() -> UsageError:
+    return UsageError("args nested too deeply", "put the content elsewhere and pass its id")
 
 
 def _document(kind: str, line: JobLine) -> int | None:

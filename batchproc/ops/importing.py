@@ -13,7 +13,8 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import KindSpec, Lane, NewJob
-from batchproc.documents.originals import Original, OriginalError, StorageGone, locate
+from batchproc.documents.originals import Original, OriginalError, StorageGone, is_storage_fault, locate
+from batchproc.documents.paths import terminal_path
 from batchproc.documents.store import DocumentStore, NewDocument
 from batchproc.ops.manifests import BadLine, read_manifest
 from batchproc.queue.document_jobs import DocumentJobs
@@ -165,17 +166,38 @@ def _files_in(folder: bytes, recursive: bool) -> Iterator[bytes | Rejected]:
             with os.scandir(current) as listing:
                 entries = sorted((entry for entry in listing if not entry.name.startswith(b".")), key=_name)
         except OSError as error:
-            code = "permission_denied" if isinstance(error, PermissionError) else "source_missing"
-            yield Rejected(current, code, os.strerror(error.errno or 0))
+            yield _unlisted(current, error)
             continue
         folders = []
         for entry in entries:
-            if not entry.is_dir():
+            if not _is_folder(entry):
                 yield entry.path
             elif not entry.is_symlink():
                 folders.append(entry.path)
         if recursive:
             waiting.extend(reversed(folders))
+
+
+def _unlisted(folder: bytes, error: OSError) -> Rejected:
+    """A folder that cannot be listed; raises EnvironmentFault when that is its storage's fault."""
+    reason = os.strerror(error.errno or 0)
+    if is_storage_fault(error):
+        raise _storage_gone(f"{terminal_path(folder)}: {reason}") from None
+    return Rejected(folder, "permission_denied" if isinstance(error, PermissionError) else "source_missing", reason)
+
+
+def _is_folder(entry: os.DirEntry[bytes]) -> bool:
+    """False also for a link that cannot be followed: tried as a file, it is rejected for the reason."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _storage_gone(reason: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"the storage does not answer: {reason}", "mend it and import again; what is imported already stays"
+    )
 
 
 def _import_one(
@@ -192,9 +214,7 @@ def _import_one(
     except OriginalError as error:
         return Rejected(candidate.path, error.code, error.detail)
     except StorageGone as error:
-        raise EnvironmentFault(
-            f"the storage does not answer: {error}", "mend it and import again; what is imported already stays"
-        ) from None
+        raise _storage_gone(str(error)) from None
     new = NewDocument(
         location.root,
         location.path,

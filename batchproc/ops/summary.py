@@ -6,6 +6,7 @@ from typing import Any
 
 from batchproc.documents.paths import terminal_path
 from batchproc.engine.node import RunReport
+from batchproc.log import one_line
 
 SHOWN_FAILURES = 20
 
@@ -60,5 +61,5 @@ def _failure(row: dict[str, Any]) -> str:
         what += f" {terminal_path(row['path'])}"
     code = row["failure_code"] or row["document_status"] or "failed"
     advice = _ADVICE.get(code, f"see: batchproc jobs show {row['job_id']}")
-    detail = f" ({row['detail']})" if row["detail"] else ""
+    detail = f" ({one_line(row['detail'])})" if row["detail"] else ""
     return f"{row['tenant']}: {what}: {code}{detail}: {advice}"

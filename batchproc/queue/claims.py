@@ -12,7 +12,7 @@ from batchproc.database import SqlFolder
 
 
 class ClaimFence:
-    """Locks and writes a running job's row by its claim; every method is for a transaction of the caller."""
+    """Locks and writes a running job's row by its claim, in a transaction of the caller."""
 
     def __init__(self, schema: str) -> None:
         self._sql = SqlFolder("batchproc.queue", schema)
@@ -20,6 +20,10 @@ class ClaimFence:
     def lock(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> bool:
         """True when the job is still held by this claim; its row then stays locked to the transaction's end."""
         return connection.execute(self._sql["lock_claim"], [job_id, claim_id]).fetchone() is not None
+
+    def is_claimed(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> bool:
+        """True when the job is held by this claim at this moment; nothing is locked, and no lock waited for."""
+        return connection.execute(self._sql["is_claimed"], [job_id, claim_id]).fetchone() is not None
 
     def reset_budgets(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> None:
         """Sets attempts, crashes and timeouts back to one at most."""

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from batchproc.core.fairness import Queue
-from batchproc.core.job import JobState, KindSpec
+from batchproc.core.job import MAX_ATTEMPTS, JobState, KindSpec
 from batchproc.core.limits import CODE, DETAIL_CHARACTERS, ERROR_TYPE_CHARACTERS, LONGEST_DELAY, bounded_text
 from batchproc.core.outcome import FollowUp
 from batchproc.core.transition import Transition
@@ -106,7 +106,7 @@ def _follow_up(follow_up: FollowUp, specs: Mapping[str, KindSpec]) -> dict[str, 
         "document_id": follow_up.document_id,
         "unique_key": follow_up.unique_key,
         "unique_while_running": bool(spec and spec.unique_while_running),
-        "max_attempts": spec.max_attempts if spec else 5,
+        "max_attempts": spec.max_attempts if spec else MAX_ATTEMPTS,
     }
 
 

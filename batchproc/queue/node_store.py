@@ -112,7 +112,7 @@ class NodeStore:
     def settle_one_by_one(
         self, connection: Connection[TupleRow], endings: Sequence[Ended], *, rescue: bool = False
     ) -> Settled:
-        """Settles each ending for itself, after one of them failed the batch.
+        """Settles each ending for itself, after one of them failed them all.
 
         An ending that cannot be written is written without its content (see ``endings.without_content``).
         What meets an error that passes, or cannot be written at all, comes back as ``unwritten``.

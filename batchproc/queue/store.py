@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.errors import UsageError
 from batchproc.core.fairness import Queue
-from batchproc.core.job import JobState, KindSpec, NewJob
+from batchproc.core.job import MAX_ATTEMPTS, JobState, KindSpec, NewJob
 from batchproc.database import SqlFolder
 from batchproc.queue import hints
 
@@ -97,18 +97,16 @@ class JobStore:
                     count += 1
         except psycopg.errors.ForeignKeyViolation:
             raise UsageError(
-                "a job of the batch names a tenant that does not exist, or a document that is not that tenant's",
-                "nothing was enqueued; correct it and enqueue the batch again",
+                "one of the jobs names a tenant that does not exist, or a document that is not that tenant's",
+                "nothing was enqueued; correct it and enqueue the jobs again",
             ) from None
         except psycopg.errors.UniqueViolation:
             raise UsageError(
-                "a job of the batch has a unique key that already waits",
+                "one of the jobs has a unique key that already waits",
                 "nothing was enqueued; enqueue jobs with unique keys one by one",
             ) from None
         except _UNSTORABLE as error:
-            raise UsageError(
-                f"a job of the batch cannot be stored ({_reason(error)})", "nothing was enqueued"
-            ) from None
+            raise UsageError(f"one of the jobs cannot be stored ({_reason(error)})", "nothing was enqueued") from None
         connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
         return count
 
@@ -200,7 +198,7 @@ class JobStore:
             "args": json.dumps(job.args),
             "unique_key": job.unique_key,
             "unique_while_running": bool(spec and spec.unique_while_running),
-            "max_attempts": job.max_attempts or (spec.max_attempts if spec else 5),
+            "max_attempts": job.max_attempts or (spec.max_attempts if spec else MAX_ATTEMPTS),
             "campaign_id": job.campaign_id,
             "run_id": job.run_id,
         }
@@ -241,8 +239,8 @@ def _unknown_owner(job: NewJob) -> UnknownOwner:
     )
 
 
-def _unstorable(job: NewJob, error: Exception) -> UnknownOwner:
-    return UnknownOwner(
+def _unstorable(job: NewJob, error: Exception) -> UsageError:
+    return UsageError(
         f"the {job.kind!r} job for tenant {job.tenant_id} cannot be stored ({_reason(error)})",
         "kinds are lower-case letters, digits and _; priorities 1 to 9; unique keys at most 200 characters; no text"
         " holds NUL or half a surrogate pair",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from batchproc.cli import main
+from batchproc.database import connect
 
 JOB_KEYS = [
     "job_id",
@@ -276,6 +277,10 @@ def test_one_bad_line_of_standard_input_enqueues_nothing(batchproc: Command, mon
     assert batchproc("jobs", "list", "--json").json["jobs"] == []
 
 
+def nested(levels: int) -> str:
+    return '{"a":' * levels + "1" + "}" * levels
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -286,6 +291,9 @@ def test_one_bad_line_of_standard_input_enqueues_nothing(batchproc: Command, mon
         (["import", "/", "--tenant", "nobody"], "there is no tenant 'nobody': add it with: batchproc tenants add"),
         (["enqueue", "t_none", "--tenant", "acme"], "no handler declares kind 't_none'"),
         (["enqueue", "t_echo", "--tenant", "acme", "--args", "{"], "--args is not JSON"),
+        (["enqueue", "later", "--tenant", "acme", "--force", "--args", nested(700)], "args nested too deeply"),
+        (["enqueue", "t_quick", "--tenant", "acme", "--args", nested(9999)], "args nested too deeply"),
+        (["enqueue", "Bad-Kind", "--tenant", "acme", "--force"], "the 'Bad-Kind' job for tenant 1 cannot be stored ("),
         (["enqueue", "t_echo", "--tenant", "acme", "--args", "[]"], "--args is not a JSON object"),
         (["enqueue", "t_echo", "--tenant", "acme", "--args", '{"word": 5}'], "the args do not fit kind t_echo: word"),
         (
@@ -330,6 +338,25 @@ def test_an_unreachable_database_is_one_line_without_its_password(
     assert ran.err.startswith("batchproc: cannot connect to the database ")
     assert "hunter2" not in ran.err
     assert ran.err.count("\n") == 1
+
+
+def test_an_error_of_the_database_is_its_own_sentence_without_the_rows_it_quotes(
+    batchproc: Command, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        with connect(database_url) as connection:
+            connection.execute(
+                "do $$ begin raise exception 'no postgresql://me:hunter2@host' using detail = 'Key (title)=(Will)',"
+                " hint = 'none'; end $$"
+            )
+
+    monkeypatch.setattr(main.cli, "main", refused)
+
+    ran = batchproc("status")
+
+    assert ran.code == 3
+    expected = "the database refused: no postgresql://me:***@host: check it with: batchproc doctor"
+    assert ran.err == f"batchproc: {expected}\n"
 
 
 def test_a_database_without_migrations_is_refused_with_advice(

@@ -43,6 +43,7 @@ def test_a_server_is_started_shown_and_stopped(home: Path) -> None:
     shown = json.loads(run("status", "--json").stdout)
     assert (shown["running"], shown["state"], shown["url"]) == (True, "ready", server.url)
     assert shown["version"].startswith("18")
+    assert json.loads(run("--json", "status").stdout) == shown
     assert "state             ready\n" in run("status").stdout
     assert run("stop").stdout == "stopped\n"
     assert run("stop").stdout == "not running\n"

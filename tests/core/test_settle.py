@@ -1,4 +1,4 @@
-"""The outcome table of the design, row by row, and what holds for every outcome whatever the counters."""
+"""The outcome table of ``batchproc.core.settle``, row by row, and what holds whatever the counters."""
 
 from __future__ import annotations
 

@@ -39,8 +39,6 @@ def test_a_store_reaches_no_other_tenants_document(connection: Conn) -> None:
     before = store_of(other).load(connection, theirs)
     assert not store.set_title(connection, theirs, "x", "person")
     store.set_field(connection, theirs, "x", 1)
-    store.set_language(connection, theirs, "xxx")
-    store.set_status(connection, theirs, "failed", "x")
     store.set_failure(connection, theirs, "x", keep_status=False)
     assert store_of(other).load(connection, theirs) == before
     with pytest.raises(psycopg.errors.ForeignKeyViolation):
@@ -163,7 +161,7 @@ def test_a_listing_goes_on_where_the_slice_before_ended(connection: Conn) -> Non
     other = add_document(connection, two, content=b"other")
     store_of(one).add_tag(connection, mine[0], Tag("b"), source="person")
     store_of(one).replace_rule_tags(connection, mine[0], [Tag("b"), Tag("a")])
-    store_of(one).set_status(connection, mine[3], "failed", "encrypted")
+    store_of(one).set_failure(connection, mine[3], "encrypted", keep_status=False)
     listing = DocumentListing("batchproc")
 
     first = listing.slice(connection, tenant_id=one, limit=2)

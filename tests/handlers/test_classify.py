@@ -229,6 +229,5 @@ def test_hostile_titles_are_stored_clean(archive: Archive) -> None:
 
 def test_language_is_that_of_the_document(archive: Archive) -> None:
     archive.text("Text")
-    with archive.connection.transaction():
-        archive.store.set_language(archive.connection, archive.document_id, "deu")
+    archive.connection.execute("update batchproc.documents set language = 'deu'")
     assert classify(archive.job(), ClassifyArgs()).language == "deu"

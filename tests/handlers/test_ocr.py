@@ -22,6 +22,7 @@ from batchproc.handlers.errors import ClaimLost, Failure, Snooze, StorageUnavail
 from batchproc.handlers.ocr import OcrArgs, OcrResult, _options, ocr
 from batchproc.handlers.registry import _from_function
 from batchproc.ocr.errors import OcrFailure
+from batchproc.queue.claims import ClaimFence
 from batchproc.settings import Settings
 from tests.handlers.running_job import (
     Conn,
@@ -319,6 +320,21 @@ def test_two_jobs_do_not_read_one_document_at_once(job: Job, read: list[int], mo
     assert read == [1, 2, 3]
 
 
+def test_a_document_is_known_to_be_read_while_the_others_row_is_locked(
+    job: Job, monkeypatch: pytest.MonkeyPatch, database_url: str
+) -> None:
+    fault_on(monkeypatch, 2, times=1)
+    with pytest.raises(RuntimeError):
+        job.run()
+    running = job.ctx
+    job.claim()
+    job.connection.execute("set lock_timeout = '5s'")
+    with connect(database_url) as other, other.transaction():
+        ClaimFence("batchproc").lock(other, running.job_id, running.claim_id)
+        with pytest.raises(Snooze):
+            job.run()
+
+
 def test_a_worker_whose_claim_is_gone_writes_nothing_more(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     def taken_back(number: int) -> None:
         if number == 2:
@@ -399,6 +415,19 @@ def test_a_root_that_is_not_there_is_no_failure_of_the_document(job: Job, three_
     assert job.state() == ("pending", None)
 
 
+def test_a_missing_original_whose_copys_storage_is_away_is_no_failure(
+    job: Job, three_pages: Path, tmp_path: Path
+) -> None:
+    three_pages.unlink()
+    job.connection.execute(
+        "insert into batchproc.document_paths (tenant_id, document_id, root, path) values (%s, %s, %s, %s)",
+        [job.tenant, job.document_id, bytes(tmp_path / "unmounted"), b"copy.tif"],
+    )
+    with pytest.raises(StorageUnavailable, match="cannot be opened"):
+        job.run()
+    assert job.state() == ("pending", None)
+
+
 def test_a_read_error_of_the_storage_is_no_failure_of_the_document(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(number: int) -> None:
         raise OSError(5, "Input/output error")
@@ -458,7 +487,7 @@ def test_the_most_special_option_counts(job: Job) -> None:
     assert options() == (("eng",), "skip")
     job.connection.execute("""update batchproc.tenants set settings = '{"languages": ["fra"], "mode": "redo"}'""")
     assert options() == (("fra",), "redo")
-    job.ctx.documents.set_language(job.connection, job.document_id, "deu+eng")
+    job.connection.execute("update batchproc.documents set language = 'deu+eng'")
     assert options() == (("deu", "eng"), "redo")
     assert options(languages=["ita"], mode="skip") == (("ita",), "skip")
 

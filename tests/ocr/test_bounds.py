@@ -6,6 +6,7 @@ import pytest
 
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.errors import OcrFailure
+from batchproc.settings import OcrBounds
 from tests.ocr.reading import fails_as
 
 A3_AT_600 = (7016, 9921)
@@ -17,6 +18,11 @@ def test_a_fine_a3_scan_fits_and_four_hundred_megapixels_do_not() -> None:
         Bounds().check_pixels(20_000, 20_000)
     with fails_as("too_large"):
         Bounds().check_pixels(40_000, 10)
+
+
+def test_the_defaults_are_those_of_the_settings() -> None:
+    settings = OcrBounds().model_dump()
+    assert {name: getattr(Bounds(), name) for name in settings} == settings
 
 
 def test_a_sheet_is_rendered_as_asked_or_up_to_a_third_coarser() -> None:

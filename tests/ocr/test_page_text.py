@@ -100,7 +100,6 @@ class ScriptedEngine:
 
     name = "scripted"
     version = "1"
-    data_hash = ""
 
     def __init__(self, *confidences: float | None, orientation: Orientation | None = None) -> None:
         self.answers = list(confidences)

@@ -5,7 +5,7 @@ from PIL import Image
 
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.pages import TextLayer
-from batchproc.ocr.text_layer import clean_text, is_good
+from batchproc.ocr.text_layer import is_good, normalised_text
 from tests.ocr import drawn
 from tests.ocr.drawn import PdfPage, placed, shown
 from tests.ocr.reading import fails_as, image_of, layer_of, opened
@@ -65,7 +65,7 @@ def test_an_image_within_a_form_counts_by_its_place_on_the_page() -> None:
 
 
 def test_the_text_is_clean() -> None:
-    assert clean_text("a\r\nb\rc\fd \x00e\ud800\n\n") == "a\nb\nc\nd e"
+    assert normalised_text("a\r\nb\rc\fd \x00e\ud800\n\n") == "a\nb\nc\nd e"
     broken = shown("it is hy-", y=700) + shown("phenated", y=686)
     assert layer(PdfPage(broken)).text == "it is hy-\nphenated"
 

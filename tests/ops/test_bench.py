@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import NewJob
 from batchproc.database import connect
-from batchproc.ops.bench.ocr import OcrBench, OcrRun, Side, bench_ocr
+from batchproc.ops.bench.ocr import OcrBench, OcrRun, Side, _line, bench_ocr
 from batchproc.ops.bench.queue import KIND, Durability, QueueBench, QueueRun, bench_queue
 from batchproc.ops.bench.schema import BenchStopped, Urls, bench_schema
 from batchproc.queue.inspection import Inspection
@@ -117,6 +118,14 @@ def test_the_ratio_of_the_ocr_bench_is_the_median_of_the_runs_ratios() -> None:
     plain = OcrBench(40, 2, ("eng",), runs).plain()
     assert (plain["ratio_to_bare_loop"], plain["least"], plain["most"]) == (0.75, 0.5, 0.9)
     assert (plain["pages_per_second"], plain["bare_loop_pages_per_second"]) == (3, 4)
+
+
+def test_a_bare_loop_that_says_nothing_is_given_up() -> None:
+    command = [sys.executable, "-c", "import sys; sys.stdin.readline()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as loop:
+        with pytest.raises(EnvironmentFault, match="silent for 0 seconds"):
+            _line(loop, 0.2)
+        assert loop.wait(timeout=30) == -signal.SIGKILL
 
 
 def test_a_bench_that_is_stopped_leaves_nothing_behind(database_url: str, tmp_path: Path) -> None:

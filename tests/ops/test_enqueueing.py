@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from datetime import datetime
+from typing import Any
 
 import pytest
 
 from batchproc.core.errors import UsageError
-from batchproc.ops.enqueueing import parse_time
+from batchproc.ops.enqueueing import LINE_BYTES, parse_lines, parse_time
 
 NOW = datetime(2026, 11, 29, 20, 30).astimezone()
 
@@ -35,3 +37,28 @@ def test_an_offset_is_kept() -> None:
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a time"):
         parse_time(text, NOW)
+
+
+class Endless(io.RawIOBase):
+    """A line that never ends; counts what is read of it."""
+
+    given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self.given += len(buffer)
+        assert self.given < 4 * LINE_BYTES, "more is read than a line may have"
+        buffer[:] = b"x" * len(buffer)
+        return len(buffer)
+
+
+def test_a_line_without_an_end_is_refused_once_it_is_too_long() -> None:
+    with pytest.raises(UsageError, match="line 1 has more than"):
+        next(parse_lines(io.BufferedReader(Endless())))
+
+
+def test_lines_are_numbered_and_empty_ones_passed_over() -> None:
+    found = list(parse_lines(io.BytesIO(b'\n{"priority": 1}\n \r\n{"priority": 2}')))
+    assert [(number, line.priority) for number, line in found] == [(2, 1), (4, 2)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from batchproc.core.errors import UsageError
+from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.core.job import KindSpec, Lane
 from batchproc.database import connect
 from batchproc.documents.store import DocumentStore
@@ -155,15 +157,43 @@ def test_a_link_leaving_the_folder_of_a_given_file_is_rejected(connection: Conn,
     assert codes(imported(connection, tenant, folder / "below" / "leaving")) == {b"leaving": "outside_roots"}
 
 
+@pytest.mark.parametrize("recursive", [False, True])
+def test_a_link_that_leads_round_in_circles_is_rejected_by_name(
+    connection: Conn, tenant: Tenant, folder: Path, recursive: bool
+) -> None:
+    (folder / "aa").symlink_to("aa")
+    result = imported(connection, tenant, folder, options=ImportOptions(recursive=recursive))
+    assert codes(result) == {b"aa": "source_missing"}
+    assert "symbolic links" in result.rejected[0].detail
+    assert names(result)[:3] == [b"a.pdf", b"b.tif", b"empty"]
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_a_folder_that_its_storage_cannot_list_ends_the_import(
+    connection: Conn, tenant: Tenant, folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    real = os.scandir
+
+    def scandir(path: bytes) -> Any:
+        if path.endswith(b"/deeper"):
+            raise OSError(number, os.strerror(number))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(EnvironmentFault, match=r"the storage does not answer: .*/deeper: "):
+        imported(connection, tenant, folder, options=ImportOptions(recursive=True))
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_what_may_not_be_read_is_rejected(connection: Conn, tenant: Tenant, folder: Path) -> None:
     (folder / "a.pdf").chmod(0)
+    (folder / "behind").symlink_to("below/deeper/c.png")
     (folder / "below").chmod(0)
     try:
         result = imported(connection, tenant, folder, options=ImportOptions(recursive=True))
     finally:
         (folder / "below").chmod(0o700)
-    assert codes(result) == {b"a.pdf": "permission_denied", b"below": "permission_denied"}
+    assert codes(result) == dict.fromkeys((b"a.pdf", b"behind", b"below"), "permission_denied")
 
 
 def test_a_language_given_for_all_is_stored(connection: Conn, tenant: Tenant, folder: Path) -> None:

@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -51,6 +52,9 @@ from batchproc.queue.store import JobStore, Tenant
 from batchproc.settings import Settings
 
 SIDES = ("batchproc", "bare loop")
+# Many times what a slow machine takes.
+LOOP_START_SECONDS = 300.0
+LOOP_PAGE_SECONDS = 300.0
 _WARM_UP_SEED = 1_000_000
 
 
@@ -218,12 +222,13 @@ def _bare_loops(settings: Settings, pages: Pages, workers: int) -> Side:
         shares = [_share(pages.measured, n, workers) for n in range(workers)]
         loops = [stack.enter_context(_loop(order | {"paths": [str(page.path) for page in share]})) for share in shares]
         for loop in loops:
-            if _line(loop) != "ready\n":
+            if _line(loop, LOOP_START_SECONDS) != "ready\n":
                 raise EnvironmentFault("a bare Tesseract loop did not start", "see what it wrote above")
         started = time.monotonic()
         for loop in loops:
             _send(loop, "go")
-        answers = [json.loads(_line(loop) or "null") for loop in loops]
+        limit = LOOP_PAGE_SECONDS * max(len(share) for share in shares)
+        answers = [json.loads(_line(loop, limit) or "null") for loop in loops]
     if None in answers:
         raise BenchStopped("the bench was stopped")
     seconds = max(answer["ended"] for answer in answers) - started
@@ -261,9 +266,26 @@ def _send(process: subprocess.Popen[str], line: str) -> None:
     process.stdin.flush()
 
 
-def _line(process: subprocess.Popen[str]) -> str:
+def _line(process: subprocess.Popen[str], limit: float) -> str:
+    """The next line; empty when the loop ended. Raises EnvironmentFault after ``limit`` seconds, the loop killed."""
     assert process.stdout is not None
-    return process.stdout.readline()
+    given_up = threading.Event()
+
+    def give_up() -> None:
+        given_up.set()
+        process.kill()
+
+    timer = threading.Timer(limit, give_up)
+    timer.start()
+    try:
+        line = process.stdout.readline()
+    finally:
+        timer.cancel()
+    if given_up.is_set():
+        raise EnvironmentFault(
+            f"a bare Tesseract loop was silent for {limit:.0f} seconds", "try fewer --pages, or fewer --workers"
+        )
+    return line
 
 
 def _recall(pages: Sequence[Page], texts: Sequence[str]) -> float:

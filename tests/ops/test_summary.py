@@ -1,0 +1,24 @@
+"""The summary of a run: what stands in a failure's line cannot forge another."""
+
+from __future__ import annotations
+
+from batchproc.engine.counts import Counts
+from batchproc.engine.node import RunReport
+from batchproc.ops import summary
+
+
+def test_a_detail_stays_on_its_line_and_moves_no_cursor() -> None:
+    failure = {
+        "job_id": 7,
+        "kind": "ocr",
+        "document_id": 3,
+        "path": b"a.pdf",
+        "failure_code": "encrypted",
+        "document_status": None,
+        "detail": "no\nrun 1: all well\x1b[2J",
+        "tenant": "acme",
+    }
+    line, _ = summary.lines(RunReport(1, Counts(), 0, 0.0, 1), [failure])
+    assert line == (
+        r"acme: job 7 ocr document 3 a.pdf: encrypted (no\nrun 1: all well\x1b[2J): import a copy without a password"
+    )
