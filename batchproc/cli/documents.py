@@ -134,6 +134,8 @@ def _write(text: str) -> None:
     if sys.stdout.isatty():
         # A document must not control the terminal it is shown on.
         text = "".join(char if char in "\n\t\f" else one_line(char) for char in text)
+        # A form feed alone moves down, not to the line's beginning.
+        text = text.replace("\f", "\n\f\r")
     stream = sys.stdout.buffer
     stream.write(text.encode() + (b"" if text.endswith("\n") else b"\n"))
     stream.flush()

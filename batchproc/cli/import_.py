@@ -110,4 +110,7 @@ def _print(result: ImportResult, as_json: bool) -> None:
     for found in result.rejected:
         click.echo(f"rejected {terminal_path(found.path)}: {found.failure_code}: {found.detail}", err=True)
     if not result.documents and not result.rejected:
-        click.echo("nothing to import: the folders hold no files", err=True)
+        click.echo(
+            "nothing to import: the folders hold no files (what is in their sub-folders comes with --recursive)",
+            err=True,
+        )

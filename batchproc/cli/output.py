@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import sys
@@ -12,10 +11,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from batchproc.cli.tables import laid_out
 from batchproc.log import one_line
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -44,21 +41,14 @@ def emit_rows(
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Prints a table; on a terminal it is fitted to the width, elsewhere nothing is cut."""
-    grid = Table(box=None, pad_edge=False, show_edge=False)
-    numeric = [
+    """Prints a table; on a terminal long texts are cut to fit its width, elsewhere nothing is."""
+    right = [
         bool(rows) and all(isinstance(row[i], int | float) or row[i] is None for row in rows)
         for i in range(len(columns))
     ]
-    for column, right in zip(columns, numeric, strict=True):
-        grid.add_column(column, justify="right" if right else "left", overflow="ellipsis", no_wrap=True)
-    for row in rows:
-        grid.add_row(*(Text(shown(value)) for value in row))
-    drawn = io.StringIO()
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100_000
-    Console(file=drawn, width=width, highlight=False).print(grid)
-    for line in drawn.getvalue().splitlines():
-        click.echo(line.rstrip())
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in laid_out(columns, [[shown(value) for value in row] for row in rows], right, width):
+        click.echo(line)
 
 
 def fields(pairs: Sequence[tuple[str, Any]]) -> None:

@@ -101,7 +101,7 @@ def _report(app: App, report: RunReport, as_json: bool, *, quiet: bool) -> None:
         failures = Inspection(app.schema).run_failures(
             connection, report.run_id, summary.SHOWN_FAILURES + 1, partial=bool(report.counts.partial)
         )
-    for line in summary.lines(report, failures):
+    for line in summary.lines(report, failures, app.settings.run.accept_codes):
         click.echo(line)
 
 

@@ -85,6 +85,11 @@ class Dispatcher:
         return self._settling.counts
 
     @property
+    def stopping(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._stop.begun
+
+    @property
     def holds_claims(self) -> bool:
         """Whether claims of this node are not settled yet."""
         return bool(self._settling.held())

@@ -53,13 +53,17 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a run did. ``left``: jobs of its scope that still wait. ``seconds``: from start to end."""
+    """What a run did. ``left``: jobs of its scope that still wait. ``seconds``: from start to end.
+
+    ``stopped``: it ended because it was asked to.
+    """
 
     run_id: int
     counts: Counts
     left: int
     seconds: float
     exit_code: int
+    stopped: bool = False
 
 
 class Node:
@@ -247,7 +251,7 @@ class Node:
             kinds=options.scope.kinds,
             lanes=options.scope.lanes,
         )
-        report = RunReport(run_id, counts, left, time.monotonic() - started, exit_code)
+        report = RunReport(run_id, counts, left, time.monotonic() - started, exit_code, dispatcher.stopping)
         store.finish_run(dispatcher.connection, run_id, exit_code, counts.plain() | {"left": left})
         store.leave(dispatcher.connection)
         return report
@@ -272,7 +276,7 @@ def does_not_wait(job_id: int) -> UsageError:
     """The error for a job that was asked for by its id and is running, ended or not there."""
     return UsageError(
         f"job {job_id} does not wait to be run, or no handler here knows its kind",
-        f"see: batchproc jobs show {job_id}; to run it again: batchproc jobs retry {job_id}",
+        f"see: batchproc jobs show {job_id}",
     )
 
 

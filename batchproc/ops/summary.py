@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from batchproc.documents.paths import terminal_path
@@ -14,10 +15,10 @@ _ADVICE = {
     "encrypted": "import a copy without a password",
     "empty_file": "scan or upload it again",
     "invalid_args": "enqueue it again with args that fit its kind",
-    "missing_language": "install the language file, or set other languages for the tenant",
+    "missing_language": 'install the language, or run ocr with others: --args \'{"languages": ["deu"]}\'',
     "out_of_memory": "raise pool.memory_limit_mb, or split the document",
     "poison": "its worker died again and again: run it alone with --once",
-    "source_changed": "the original is not what was imported: restore it from a backup",
+    "source_changed": "the original is not what was imported: restore it, or import the new file",
     "source_missing": "bring the file back, or check that the archive is mounted",
     "stalled": "a page made no progress: run it alone with --once",
     "storage_unavailable": "check that the archive is mounted",
@@ -33,14 +34,15 @@ def plain(report: RunReport) -> dict[str, Any]:
     return {**report.counts.plain(), "left": report.left, "seconds": round(report.seconds, 3)}
 
 
-def lines(report: RunReport, failures: list[dict[str, Any]]) -> list[str]:
+def lines(report: RunReport, failures: list[dict[str, Any]], accepted: Collection[str]) -> list[str]:
     """The summary as text, worst first.
 
     Args:
         failures: rows of ``Inspection.run_failures``, at most one more than ``SHOWN_FAILURES``.
+        accepted: codes that nobody wants to hear of: they are counted, not listed.
     """
     counts = report.counts
-    text = [_failure(row) for row in failures[:SHOWN_FAILURES]]
+    text = [_failure(row) for row in failures[:SHOWN_FAILURES] if row["failure_code"] not in accepted]
     if len(failures) > SHOWN_FAILURES:
         text.append("... and more: batchproc jobs list --state discarded")
     if counts.storage_unavailable:
@@ -49,6 +51,8 @@ def lines(report: RunReport, failures: list[dict[str, Any]]) -> list[str]:
         text.append("failure codes: " + ", ".join(f"{code} {jobs}" for code, jobs in counts.codes.most_common()))
     shown = {name: jobs for name, jobs in counts.plain().items() if jobs or name in ("claimed", "completed")}
     done = ", ".join(f"{jobs} {name}" for name, jobs in shown.items())
+    if report.stopped:
+        text.append("stopped by a signal before everything was done")
     text.append(f"run {report.run_id}: {done}, {report.left} left, {report.seconds:.1f} s, exit {report.exit_code}")
     return text
 

@@ -18,7 +18,30 @@ def test_a_detail_stays_on_its_line_and_moves_no_cursor() -> None:
         "detail": "no\nrun 1: all well\x1b[2J",
         "tenant": "acme",
     }
-    line, _ = summary.lines(RunReport(1, Counts(), 0, 0.0, 1), [failure])
+    line, _ = summary.lines(RunReport(1, Counts(), 0, 0.0, 1), [failure], ())
     assert line == (
         r"acme: job 7 ocr document 3 a.pdf: encrypted (no\nrun 1: all well\x1b[2J): import a copy without a password"
     )
+
+
+def test_accepted_codes_are_counted_and_not_listed() -> None:
+    failure = {
+        "job_id": 7,
+        "kind": "ocr",
+        "document_id": None,
+        "path": None,
+        "failure_code": "encrypted",
+        "document_status": None,
+        "detail": None,
+        "tenant": "acme",
+    }
+    counts = Counts(claimed=1, discarded=1)
+    counts.codes["encrypted"] = 1
+    codes, run = summary.lines(RunReport(1, counts, 0, 0.0, 0), [failure], ["encrypted"])
+    assert codes == "failure codes: encrypted 1"
+    assert run == "run 1: 1 claimed, 0 completed, 1 discarded, 0 left, 0.0 s, exit 0"
+
+
+def test_a_run_that_was_stopped_says_so() -> None:
+    stopped, _ = summary.lines(RunReport(1, Counts(), 5, 0.0, 0, stopped=True), [], ())
+    assert stopped == "stopped by a signal before everything was done"

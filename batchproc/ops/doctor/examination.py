@@ -53,8 +53,8 @@ def _languages(patient: Patient, findings: Findings) -> None:
     if missing:
         findings.fault(
             f"the languages {', '.join(missing)} of ocr.languages are not installed",
-            f"install the package tessdata.fast-{missing[0]}, put {missing[0]}.traineddata into {folders[0]}, "
-            "or change ocr.languages",
+            f"put {missing[0]}.traineddata into a folder of yours and name it in ocr.tessdata, before {folders[0]}; "
+            "or change ocr.languages (Tesseract's names: eng, deu, fra)",
         )
     if patient.settings.ocr.orientation and not data.has_orientation():
         findings.warning(
