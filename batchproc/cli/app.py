@@ -21,6 +21,9 @@ from batchproc.queue import migrate
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
 
+# Of documents and jobs: what the database's bigint holds.
+ID = click.IntRange(1, 2**63 - 1)
+
 
 @dataclass
 class App:

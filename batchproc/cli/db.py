@@ -9,19 +9,28 @@ from typing import Literal
 
 import click
 
+from batchproc.cli.app import App
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, fields, json_option
+from batchproc.core.errors import UsageError
 from batchproc.embedded import EmbeddedServer, default_home
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.group(cls=JsonGroup)
-def db() -> None:
+@click.pass_context
+def db(ctx: click.Context) -> None:
     """Start, stop, look into and back up the embedded PostgreSQL.
 
     It is used when no database.url is set, started when needed, and keeps running between commands.
     """
+    app = ctx.find_object(App)
+    if app is not None and not app.is_embedded:
+        raise UsageError(
+            "a database URL is configured, and `db` is for the embedded PostgreSQL alone",
+            "use psql and pg_dump with that URL, or leave out database.url",
+        )
 
 
 @db.command()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from batchproc.cli.app import App, pass_app
+from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
 from batchproc.core.errors import UsageError
@@ -43,7 +43,7 @@ def list_documents(app: App, tenant: str | None, status: str | None, after: int,
 
 
 @documents.command("show")
-@click.argument("document_id", type=int)
+@click.argument("document_id", type=ID)
 @json_option
 @pass_app
 def show_document(app: App, document_id: int, as_json: bool) -> None:
@@ -75,7 +75,7 @@ def show_document(app: App, document_id: int, as_json: bool) -> None:
 
 
 @documents.command("text")
-@click.argument("document_id", type=int)
+@click.argument("document_id", type=ID)
 @json_option
 @pass_app
 def show_text(app: App, document_id: int, as_json: bool) -> int:

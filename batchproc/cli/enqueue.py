@@ -10,7 +10,7 @@ import click
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.cli.app import App, pass_app
+from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.output import emit_json, json_option
 from batchproc.core.errors import UsageError
 from batchproc.core.job import NewJob
@@ -23,7 +23,7 @@ from batchproc.queue.store import Tenant, UnknownOwner
 @click.argument("kind")
 @click.option("--tenant", required=True, metavar="SLUG", help="Whose job it is.")
 @click.option("--args", "args_text", default="{}", metavar="JSON", help="A JSON object.")
-@click.option("--document", "document_id", type=int, metavar="ID", help="The document it works on.")
+@click.option("--document", "document_id", type=ID, metavar="ID", help="The document it works on.")
 @click.option("--lane", type=click.Choice(["interactive", "bulk"]), help="Default: the kind's own, else bulk.")
 @click.option("--priority", type=click.IntRange(1, 9), default=5, show_default=True, help="Lower goes first.")
 @click.option(
@@ -57,7 +57,7 @@ def enqueue(
     line = JobLine(
         args=enqueueing.parse_args(args_text),
         document_id=document_id,
-        run_at=enqueueing.parse_time(at_text, datetime.now().astimezone()) if at_text else None,
+        run_at=enqueueing.parse_time(at_text, datetime.now().astimezone()) if at_text is not None else None,
         unique_key=unique_key,
     )
     with app.connect() as connection:

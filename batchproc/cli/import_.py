@@ -54,6 +54,8 @@ def import_(
     """
     if not paths and manifest is None:
         raise UsageError("nothing to import", "name files or folders, or give --manifest FILE")
+    if b"" in paths:
+        raise UsageError("one of the paths is empty", "check the variable that it came from")
     spec = app.registry[KIND].spec
     options = ImportOptions(
         roots=tuple(os.fsencode(root) for root in app.settings.storage.roots),

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from batchproc.cli.app import App, pass_app
+from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
 from batchproc.core.errors import UsageError
@@ -26,7 +26,7 @@ def jobs() -> None:
 @click.option("--tenant", metavar="SLUG", help="Only this tenant's.")
 @click.option("--state", "states", type=click.Choice([str(s) for s in JobState]), multiple=True, help="Repeatable.")
 @click.option("--kind", metavar="KIND", help="Only this kind.")
-@click.option("--document", "document_id", type=int, metavar="ID", help="Only this document's.")
+@click.option("--document", "document_id", type=ID, metavar="ID", help="Only this document's.")
 @click.option("--failure-code", metavar="CODE", help="Only those that ended, or last failed, with this code.")
 @click.option("--after", type=int, default=0, metavar="ID", help="Continue behind this job.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Jobs a page.")
@@ -43,7 +43,7 @@ def list_jobs(app: App, as_json: bool, limit: int, tenant: str | None, **filters
 
 
 @jobs.command("show")
-@click.argument("job_id", type=int)
+@click.argument("job_id", type=ID)
 @json_option
 @pass_app
 def show_job(app: App, job_id: int, as_json: bool) -> None:
@@ -61,7 +61,7 @@ def show_job(app: App, job_id: int, as_json: bool) -> None:
 
 
 @jobs.command("retry")
-@click.argument("job_ids", type=int, nargs=-1, required=True)
+@click.argument("job_ids", type=ID, nargs=-1, required=True)
 @json_option
 @pass_app
 def retry_jobs(app: App, job_ids: tuple[int, ...], as_json: bool) -> None:

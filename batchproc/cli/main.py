@@ -76,6 +76,9 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs the command line and returns its exit code; every known error is one line on stderr."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for the rest of the process
     _register()
     try:
         result = cli.main(arguments, prog_name="batchproc", standalone_mode=False)
@@ -87,10 +90,14 @@ def run(arguments: list[str]) -> int:
         return _fail(_click_message(error), 2)
     except psycopg.Error as error:
         return _fail(f"the database refused: {_database_reason(error)}: check it with: batchproc doctor", 3)
+    except UnicodeError:
+        return _fail("an argument or the database URL holds bytes that are not UTF-8", 2)
     except BrokenPipeError:
         # Whoever read the output has enough; nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _fail(f"cannot go on: {error.strerror or type(error).__name__}: {error.filename or 'output'}", 3)
     return result if isinstance(result, int) else 0
 
 

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from batchproc.cli.app import App, pass_app
+from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.progress import ProgressLine
 from batchproc.config import worker_count
@@ -23,7 +23,7 @@ from batchproc.queue.inspection import Inspection
 
 @click.command()
 @click.option("--once", is_flag=True, help="Run one job, JOB_ID or the next, and show its outcome.")
-@click.argument("job_id", type=int, required=False)
+@click.argument("job_id", type=ID, required=False)
 @click.option("--in-process", is_flag=True, help="With --once: in this process, stopping in pdb on an exception.")
 @click.option("--forever", is_flag=True, help="Go on until SIGTERM instead of ending when nothing is left.")
 @click.option("--max-jobs", type=click.IntRange(1), metavar="N", help="End after N jobs.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import click
@@ -51,7 +52,9 @@ def add_tenant(app: App, slug: str, as_json: bool) -> None:
 @tenants.command("set")
 @click.argument("slug")
 @click.option("--weight", type=click.FloatRange(0, 1000, min_open=True), help="Turns per round, 1 for everybody.")
-@click.option("--max-running", type=click.IntRange(0), help="Jobs of the tenant that may run at once, over all nodes.")
+@click.option(
+    "--max-running", type=click.IntRange(0, 2**31 - 1), help="Jobs of the tenant that may run at once, over all nodes."
+)
 @click.option("--unlimited", is_flag=True, help="Take --max-running back.")
 @click.option("--paused/--resumed", "paused", default=None, help="Claim none of its jobs, or claim them again.")
 @click.option("--languages", metavar="LANG[,LANG]", help="Languages of its documents; empty takes it back.")
@@ -62,6 +65,8 @@ def set_tenant(
     app: App, slug: str, as_json: bool, languages: str | None, mode: str | None, unlimited: bool, **changes: Any
 ) -> None:
     """Change a tenant; what is not given stays."""
+    if changes["weight"] is not None and math.isnan(changes["weight"]):
+        raise UsageError("--weight must be a number")
     if unlimited and changes["max_running"] is not None:
         raise UsageError("--unlimited and --max-running exclude each other")
     settings: dict[str, Any] = {}

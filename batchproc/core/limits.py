@@ -10,6 +10,8 @@ RESULT_BYTES = 64 * 1024
 DETAIL_CHARACTERS = 2000
 ERROR_TYPE_CHARACTERS = 300
 LONGEST_DELAY = 100 * 366 * 86400.0
+# A handler that snoozes for less would be claimed again and again, before every other job of its queue.
+LEAST_SNOOZE = 1.0
 """Seconds; a later time would soon be more than a database holds."""
 CODE = re.compile(r"^[a-z][a-z0-9_]{0,62}\Z")
 # PostgreSQL stores neither NUL nor a lone surrogate in text or jsonb.

@@ -9,7 +9,7 @@ from uuid import UUID
 from batchproc.core import budgets
 from batchproc.core.budgets import Counters
 from batchproc.core.job import Claim, JobState
-from batchproc.core.limits import LONGEST_DELAY
+from batchproc.core.limits import LEAST_SNOOZE, LONGEST_DELAY
 from batchproc.core.outcome import Cancelled, Completed, Failed, FollowUp, Interrupted, Snoozed
 
 AttemptOutcome = Literal["completed", "snoozed", "cancelled", "failed", "interrupted"]
@@ -87,13 +87,14 @@ def discarded(claim: Claim, counters: Counters, failed: Failed, code: str, *, fa
 def postponed(claim: Claim, seconds: float, failed: Failed | None = None) -> Transition:
     """Snoozed: no attempt is used. ``failed`` tells why when it was not the handler's wish.
 
-    What is no time to wait (NaN, negative) is none, and nothing waits longer than ``limits.LONGEST_DELAY``.
+    What is no time to wait (NaN, negative, next to nothing) is ``limits.LEAST_SNOOZE``, and nothing waits longer than
+    ``limits.LONGEST_DELAY``.
     """
-    delay = min(seconds, LONGEST_DELAY) if seconds > 0 else 0.0
+    delay = min(max(seconds, LEAST_SNOOZE), LONGEST_DELAY) if seconds > 0 else LEAST_SNOOZE
     return Transition(
         claim.job_id,
         claim.claim_id,
-        JobState.SCHEDULED if delay > 0 else JobState.AVAILABLE,
+        JobState.SCHEDULED,
         budgets.released(claim),
         "snoozed",
         delay=delay,

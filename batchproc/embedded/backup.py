@@ -30,6 +30,8 @@ def dump_database(programs: Path, url: str, file: Path) -> None:
     Raises:
         EnvironmentFault: pg_dump failed, or the file cannot be written.
     """
+    if file.exists() and not file.is_file():
+        raise UsageError(f"{file} is no regular file", "name a file to write the dump to")
     making = file.with_name(f".{file.name}.{os.getpid()}.making")
     try:
         # pg_dump keeps the permissions of a file that exists. The archive holds the tenants' documents' text.

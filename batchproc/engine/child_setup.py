@@ -111,12 +111,17 @@ def _isolate(setup: WorkerSetup) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGKILL)
     processes.prctl(processes.PR_SET_CHILD_SUBREAPER, 1)
+    die_with_the_node()
     if os.getppid() != setup.forkserver_pid:  # it died before the signal was asked for
         os._exit(1)
-    _close_inherited_pipes()
     os.dup2(2, 1)  # what a handler or a library prints is no part of the node's output
+
+
+def die_with_the_node() -> None:
+    """For every child of the forkserver: it is killed with it, and does not keep it alive."""
+    processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGKILL)
+    _close_inherited_pipes()
 
 
 def _close_inherited_pipes() -> None:

@@ -14,7 +14,7 @@ from pebble import ProcessExpired, ProcessPool
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import KindSpec
-from batchproc.engine import forkserver
+from batchproc.engine import child_setup, forkserver, worker
 from batchproc.handlers import registry
 from batchproc.settings import Settings
 
@@ -32,7 +32,7 @@ class Kinds:
     engine_version: str
 
 
-def learn(settings: Settings, node_id: str) -> Kinds:
+def learn(settings: Settings, node_id: str, *, log_to_stderr: bool = True) -> Kinds:
     """Imports the handlers in a child process and returns what they declare. The caller holds the forkserver.
 
     Raises:
@@ -44,7 +44,9 @@ def learn(settings: Settings, node_id: str) -> Kinds:
         forkserver.ensure_running(node_id, PRELOAD)
         context = multiprocessing.get_context("forkserver")
         with ProcessPool(max_workers=1, context=context) as pool:
-            described: Kinds = pool.schedule(_describe, args=[settings], timeout=_IMPORT_TIMEOUT).result()
+            described: Kinds = pool.schedule(
+                _describe, args=[settings, log_to_stderr], timeout=_IMPORT_TIMEOUT
+            ).result()
     except (FutureTimeout, ProcessExpired, BrokenExecutor) as error:  # a timeout is an OSError, too
         raise EnvironmentFault(
             f"the handlers could not be imported: the process that tried it ended with {type(error).__name__}",
@@ -55,7 +57,10 @@ def learn(settings: Settings, node_id: str) -> Kinds:
     return described
 
 
-def _describe(settings: Settings) -> Kinds:
+def _describe(settings: Settings, log_to_stderr: bool) -> Kinds:
+    child_setup.die_with_the_node()
+    if not log_to_stderr:
+        worker.send_prints_to(settings.logging.file)
     # In the child alone: the node has no use for the engine's native code.
     from batchproc.ocr.tesseract import TesseractEngine
 

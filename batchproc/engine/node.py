@@ -102,7 +102,7 @@ class Node:
         with contextlib.ExitStack() as stack:
             forkserver.acquire()
             stack.callback(forkserver.release)
-            known = kinds.learn(self._settings, str(node_id))
+            known = kinds.learn(self._settings, str(node_id), log_to_stderr=self._log_to_stderr)
             _require_known(options.scope, known)
             store = NodeStore(self._settings.database.schema_name, node_id, known.specs)
             settling = Settling(store, known.specs, self._settings.retry.max_node_losses, self._observe)
@@ -301,13 +301,13 @@ def _require_known(scope: Scope, known: kinds.Kinds) -> None:
 
 @contextlib.contextmanager
 def _stopping_signals(request_stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT ask for a stop, a second one for a stop at once."""
+    """SIGTERM, SIGINT and SIGHUP (a closed terminal) ask for a stop, a second one for a stop at once."""
 
     def asked(_number: int, _frame: FrameType | None) -> None:
         # Nothing else: a log line could wait for the one that this signal has interrupted.
         request_stop()
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
         yield
     finally:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import os
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +15,19 @@ import psycopg
 from loguru import logger
 from psycopg import Connection
 from psycopg.pq import TransactionStatus
-from psycopg.rows import TupleRow
+from psycopg.rows import TupleRow, tuple_row
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from batchproc import log
-from batchproc.core.limits import DETAIL_CHARACTERS, ResultTooLarge, bounded_json, bounded_text, clean_value
+from batchproc.core.limits import (
+    DETAIL_CHARACTERS,
+    RESULT_BYTES,
+    ResultTooLarge,
+    bounded_json,
+    bounded_text,
+    clean_value,
+)
 from batchproc.core.outcome import Completed, ErrorClass, Failed, FollowUp, Interrupted, Outcome, Snoozed
 from batchproc.database import SqlFolder, connect
 from batchproc.engine import child_setup
@@ -72,6 +82,8 @@ class Worker:
 
     def run(self, job_id: int, claim_id: UUID) -> Outcome:
         """One attempt. Every exception becomes an outcome; with ``debug`` those of the handler come through."""
+        pid = os.getpid()
+        self._workdir.mkdir(mode=0o700, parents=True, exist_ok=True)  # a handler may have removed it
         try:
             return self._run(job_id, claim_id)
         except _DebugStop as stop:
@@ -80,7 +92,7 @@ class Worker:
             logger.bind(job_id=job_id).opt(exception=error).error("the attempt failed outside its handler")
             return self.unexpected(error)
         finally:
-            self._leave_no_transaction(job_id)
+            self._restore(job_id, pid)
 
     def close(self) -> None:
         """Closes the database connection."""
@@ -94,13 +106,22 @@ class Worker:
             self._progress.note_backend(self._connection.info.backend_pid)
         return self._connection
 
-    def _leave_no_transaction(self, job_id: int) -> None:
-        # In one that a handler left open, the next job's writes would be lost with it.
+    def _restore(self, job_id: int, pid: int) -> None:
+        """Leaves nothing of this job to the next one, which may be another tenant's."""
+        if os.getpid() != pid:
+            # A handler forked and let the child return: it must not go on as a second worker on the same pipes.
+            os._exit(0)
         connection = self._connection
-        if connection is not None and connection.info.transaction_status is not TransactionStatus.IDLE:
+        if connection is None:
+            return
+        if connection.info.transaction_status is not TransactionStatus.IDLE:
+            # In a transaction that a handler left open, the next job's writes would be lost with it.
             if not connection.closed:
                 logger.bind(job_id=job_id).error("the handler left a transaction open: it is rolled back")
             connection.close()
+        else:
+            connection.row_factory = tuple_row
+            connection.autocommit = True
 
     def _run(self, job_id: int, claim_id: UUID) -> Outcome:
         row = self._load(job_id, claim_id)
@@ -194,13 +215,28 @@ class _DebugStop(Exception):
 
 
 def _completed(returned: Any, follow_ups: list[FollowUp]) -> Completed:
-    plain = tuple(FollowUp(item.kind, clean_value(item.args), item.document_id, item.unique_key) for item in follow_ups)
+    plain = tuple(_stored_follow_up(item) for item in follow_ups)
     if returned is None:
         return Completed(None, plain)
     if not isinstance(returned, BaseModel):
         raise TypeError(f"a handler returns a pydantic model or None, not {type(returned).__name__}")
     partial = bool(getattr(returned, "partial", False))
-    return Completed(bounded_json(returned.model_dump_json()), plain, partial)
+    return Completed(bounded_json(_as_json(returned)), plain, partial)
+
+
+def _stored_follow_up(item: FollowUp) -> FollowUp:
+    args = clean_value(item.args)
+    if len(json.dumps(args)) > RESULT_BYTES:
+        raise ResultTooLarge(f"the args of a follow-up of kind {item.kind}: at most {RESULT_BYTES} bytes are stored")
+    return FollowUp(item.kind, args, item.document_id, item.unique_key)
+
+
+def _as_json(returned: BaseModel) -> str:
+    try:
+        return returned.model_dump_json()
+    except PydanticSerializationError:
+        # Half a surrogate pair is no UTF-8; without it the result is worth as much.
+        return to_json(clean_value(returned.model_dump())).decode()
 
 
 def _place(error: BaseException) -> str:
@@ -212,7 +248,7 @@ def _place(error: BaseException) -> str:
 
 def _message(error: BaseException) -> str | None:
     try:
-        return bounded_text(str(error), DETAIL_CHARACTERS)
+        return bounded_text(log.redact(str(error)), DETAIL_CHARACTERS)
     except Exception:  # noqa: BLE001 - an exception whose text cannot be had has none
         return None
 
@@ -225,9 +261,19 @@ def initialize(options: WorkerOptions) -> None:
     global _worker
     settings = options.settings
     logging = settings.logging
+    if not options.log_to_stderr:
+        send_prints_to(logging.file)
     log.setup(logging.level, logging.format, logging.file, stderr=options.log_to_stderr)
     handlers = registry.for_settings(settings)
     _worker = Worker(options, handlers, child_setup.current_progress(), child_setup.current_workdir())
+
+
+def send_prints_to(file: Path | None) -> None:
+    """What handlers and libraries print goes there, or nowhere: from cron every line on stderr is a mail."""
+    descriptor = os.open(file or os.devnull, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
 
 
 def run(job_id: int, claim_id: str) -> Outcome:

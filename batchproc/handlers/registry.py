@@ -172,7 +172,7 @@ def for_settings(settings: Settings) -> Registry:
 def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except Exception as error:  # a handler module may fail in any way while it is imported
+    except (Exception, SystemExit) as error:  # a handler module may fail in any way while it is imported
         raise UsageError(
             f"the handler module {name} cannot be imported: {type(error).__name__}: {error}",
             "check the setting `handlers` and PYTHONPATH",
@@ -182,7 +182,7 @@ def _import(name: str) -> ModuleType:
 def _load_entry_point(point: Any) -> Any:
     try:
         return point.load()
-    except Exception as error:  # as above
+    except (Exception, SystemExit) as error:  # as above
         raise UsageError(
             f"the handler entry point {point.name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}",
             "mend or uninstall the package that brings it",

@@ -6,11 +6,9 @@ import os
 import pdb
 import socket
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from uuid import uuid4
 
 from psycopg import Connection
@@ -25,6 +23,7 @@ from batchproc.engine.decision import decide
 from batchproc.engine.lease import Lease
 from batchproc.engine.node import RunReport, does_not_wait
 from batchproc.engine.ready import Scope
+from batchproc.engine.workdir import node_folder
 from batchproc.engine.worker import Worker, WorkerOptions
 from batchproc.handlers import registry
 from batchproc.handlers.registry import Registry
@@ -133,8 +132,8 @@ def _settle(
 
 
 def _attempt(settings: Settings, database_url: str, handlers: Registry, claim: Claim) -> Outcome:
-    with tempfile.TemporaryDirectory(prefix="batchproc-job-") as folder:
-        worker = Worker(WorkerOptions(database_url, settings), handlers, _NoProgress(), Path(folder), debug=True)
+    with node_folder() as folder:
+        worker = Worker(WorkerOptions(database_url, settings), handlers, _NoProgress(), folder, debug=True)
         try:
             return worker.run(claim.job_id, claim.claim_id)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything; the person sees all of it

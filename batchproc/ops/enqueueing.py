@@ -144,7 +144,7 @@ def _document(kind: str, line: JobLine) -> int | None:
     if line.document_id is not None and named is not None and named != line.document_id:
         raise UsageError(f"the args of the {kind} job name document {named}, the job document {line.document_id}")
     # A document named in the args is the job's: the database then checks that it is the tenant's own.
-    return line.document_id if line.document_id is not None else (named if isinstance(named, int) else None)
+    return line.document_id if line.document_id is not None else (named if type(named) is int else None)
 
 
 def _lane(name: str) -> Lane:

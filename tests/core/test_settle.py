@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from batchproc.core.job import Claim, JobState, KindSpec
-from batchproc.core.limits import LONGEST_DELAY
+from batchproc.core.limits import LEAST_SNOOZE, LONGEST_DELAY
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, FollowUp, Interrupted, Outcome, Snoozed
 from batchproc.core.settle import STORAGE_SNOOZE, settle
 from batchproc.core.transition import Transition
@@ -132,9 +132,9 @@ def test_a_snooze_waits_and_uses_no_attempt() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, -math.inf])
-def test_a_snooze_for_no_time_is_available_at_once(seconds: float) -> None:
+def test_a_snooze_for_no_time_waits_the_least_there_is(seconds: float) -> None:
     moved = decide(FRESH, Snoozed(seconds))
-    assert (moved.state, moved.delay) == (JobState.AVAILABLE, 0.0)
+    assert (moved.state, moved.delay) == (JobState.SCHEDULED, LEAST_SNOOZE)
 
 
 @pytest.mark.parametrize("seconds", [math.inf, 1e300, 1e12])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
 
+from psycopg.rows import dict_row
 from pydantic import BaseModel
 
 from batchproc.handlers.context import Context
@@ -176,3 +178,31 @@ def slot(ctx: Context, args: Until) -> None:
 def leaves_open(ctx: Context) -> None:
     """Begins a transaction and never ends it."""
     ctx.connection.execute("begin")
+
+
+@handler("t_lazy")
+def lazy(_: Context) -> None:
+    raise Snooze(0)
+
+
+@handler("t_careless")
+def careless(ctx: Context) -> None:
+    """Leaves its connection and its folder as no other job expects them."""
+    ctx.connection.row_factory = dict_row  # type: ignore[assignment]  # what careless people do
+    shutil.rmtree(ctx.workdir)
+
+
+@handler("t_surrogate")
+def surrogate(_: Context) -> Big:
+    return Big(text="a\ud800b")
+
+
+@handler("t_big_follow_up")
+def big_follow_up(ctx: Context) -> None:
+    ctx.follow_up("t_quick", {"text": "x" * 70_000})
+
+
+@handler("t_forks")
+def forks(_: Context) -> None:
+    """Lets its child return, too."""
+    os.fork()

@@ -12,6 +12,7 @@ from batchproc.core.job import Lane
 from batchproc.core.outcome import ErrorClass, Failed
 from batchproc.engine.node import RunOptions
 from tests.engine.running import Bench, alive, only
+from tests.waiting import wait_until
 
 
 def test_a_run_drains_every_tenant_and_a_second_one_claims_nothing(bench: Bench) -> None:
@@ -146,9 +147,11 @@ def test_an_unstorable_result_is_cleaned(bench: Bench) -> None:
 def test_snoozing_uses_no_attempt(bench: Bench, tmp_path: Path) -> None:
     job = bench.enqueue(bench.tenant("acme"), "t_snooze", {"path": str(tmp_path / "seen")})
 
-    report = bench.run()
-    # A snoozed job is not waited for; by the second run it is due.
-    again = bench.run() if report.counts.completed == 0 else report
+    first = bench.run()
+    assert bench.job(job)["state"] == "scheduled", "a snoozed job is not waited for"
+    wait_until(lambda: bench.rows("select 1 from batchproc.processing_jobs where run_at <= clock_timestamp()"), 5)
+    again = bench.run()
+    assert first.counts.snoozed == 1
 
     shown = bench.job(job)
     assert (shown["state"], shown["attempt"]) == ("completed", 1)
@@ -359,3 +362,46 @@ def test_a_limit_of_the_settings_is_stored_and_kept(bench: Bench) -> None:
     assert bench.rows("select max_running from batchproc.kinds where kind = 't_quick'") == [(1,)]
     bench.run()
     assert bench.rows("select max_running from batchproc.kinds where kind = 't_quick'") == [(1,)]
+
+
+def test_a_handler_that_snoozes_for_no_time_does_not_keep_others_from_their_turn(bench: Bench) -> None:
+    tenant = bench.tenant("acme")
+    lazy = bench.enqueue(tenant, "t_lazy", priority=1)
+    others = [bench.enqueue(tenant, "t_quick") for _ in range(3)]
+
+    report = bench.run(RunOptions(workers=1))
+
+    assert bench.states(others) == {"completed": 3}
+    assert (bench.job(lazy)["state"], report.exit_code) == ("scheduled", 0)
+    assert report.counts.snoozed < 5
+
+
+def test_what_a_handler_changes_on_its_connection_or_folder_is_not_the_next_jobs(bench: Bench) -> None:
+    bench.enqueue(bench.tenant("careless"), "t_careless", lane=Lane.INTERACTIVE)
+    job = bench.enqueue(bench.tenant("innocent"), "t_write", {"word": "kept"})
+
+    bench.run(RunOptions(workers=1))
+
+    assert bench.job(job)["state"] == "completed"
+    assert len(bench.job(job)["attempts"]) == 1
+
+
+def test_half_a_surrogate_pair_is_stripped_and_a_follow_up_is_bounded(bench: Bench) -> None:
+    tenant = bench.tenant("acme")
+    odd, big = bench.enqueue(tenant, "t_surrogate"), bench.enqueue(tenant, "t_big_follow_up")
+
+    bench.run()
+
+    assert bench.job(odd)["result"] == {"text": "ab"}
+    assert (bench.job(big)["state"], bench.job(big)["failure_code"]) == ("discarded", "result_too_large")
+
+
+def test_a_child_that_a_handler_forked_does_not_go_on_as_a_worker(bench: Bench) -> None:
+    tenant = bench.tenant("acme")
+    forks = bench.enqueue(tenant, "t_forks", lane=Lane.INTERACTIVE)
+    others = [bench.enqueue(tenant, "t_echo", {"word": str(n)}) for n in range(20)]
+
+    bench.run(RunOptions(workers=1))
+
+    assert bench.states([forks, *others]) == {"completed": 21}
+    assert all(len(bench.job(job)["attempts"]) == 1 for job in others)

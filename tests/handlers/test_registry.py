@@ -90,6 +90,7 @@ def test_a_broken_entry_point_is_named(tmp_path: Path, module: str) -> None:
     ("source", "message"),
     [
         ("import no_such_module_at_all", "cannot be imported: ModuleNotFoundError"),
+        ("raise SystemExit(0)", "cannot be imported: SystemExit: 0"),
         ("raise SystemError('broken')", "cannot be imported: SystemError: broken"),
         (
             "from batchproc import handler\n@handler('ocr')\ndef mine(ctx): ...",

@@ -14,6 +14,7 @@ import pytest
 
 from batchproc.core.fairness import Queue
 from batchproc.core.job import JobState, KindSpec, Lane
+from batchproc.core.limits import LEAST_SNOOZE
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, FollowUp, Interrupted, Outcome, Snoozed
 from batchproc.queue.node_store import Ended
 from tests.queue.helpers import (
@@ -68,7 +69,7 @@ ENDINGS: list[tuple[Outcome, Row]] = [
     (failed(ErrorClass.STORAGE_UNAVAILABLE), Row("scheduled", 60.0, (1, 1, 1, 1), "own_code", "snoozed")),
     (Interrupted("shutdown"), Row("available", None, (1, 1, 1, 1), None, "interrupted")),
     (Snoozed(90.0), Row("scheduled", 90.0, (1, 1, 1, 1), None, "snoozed")),
-    (Snoozed(0.0), Row("available", 0.0, (1, 1, 1, 1), None, "snoozed")),
+    (Snoozed(0.0), Row("scheduled", LEAST_SNOOZE, (1, 1, 1, 1), None, "snoozed")),
     (Cancelled(), Row("cancelled", None, (2, 1, 1, 1), None, "cancelled")),
 ]
 
