@@ -332,10 +332,11 @@ class Dispatcher:
             self._mend(error)
 
     def _look_again(self) -> bool:
+        # First what will become available, then what is: housekeeping moves jobs from the one to the other meanwhile.
+        retries, expired = self._store.undrained(self._connection, self._run_id, self._options.drain_wait)
         self._ready.hint(self._store.promote(self._connection))
         ready = [found for found in self._store.ready(self._connection) if self._ready.in_scope(found.queue)]
         self._ready.learn(ready)
-        retries, expired = self._store.undrained(self._connection, self._run_id, self._options.drain_wait)
         if retries or expired or not self._pool.free():
             return False
         # Queues at a limit that others fill are not waited for: they were just tried, and gave nothing.

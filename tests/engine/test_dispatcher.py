@@ -15,7 +15,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import Claim, KindSpec
-from batchproc.core.outcome import Completed, FollowUp, Outcome
+from batchproc.core.outcome import Completed, ErrorClass, Failed, FollowUp, Outcome
 from batchproc.database import connect
 from batchproc.engine.dispatcher import Dispatcher, DispatchOptions
 from batchproc.engine.housekeeping import Held, News
@@ -24,8 +24,9 @@ from batchproc.engine.pool import Ended, NoFreeSlot, Work, WorkerPool
 from batchproc.engine.settling import Settling
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from tests.engine.running import Bench
+from tests.waiting import wait_until
 
-SPECS = {"t_quick": KindSpec("t_quick")}
+SPECS = {"t_quick": KindSpec("t_quick", base=0.3, cap=0.3)}
 
 
 class SteppedPool:
@@ -323,3 +324,23 @@ def test_a_job_that_was_run_before_its_time_and_interrupted_waits_for_it_again(b
 
     shown = bench.job(job)
     assert (shown["state"], shown["attempt"], shown["run_at"]) == ("scheduled", 0, run_at)
+
+
+def test_a_retry_that_is_promoted_while_the_run_looks_around_is_still_run(bench: Bench, stepped: Step) -> None:
+    class PromotedBehindIts(NodeStore):
+        def ready(self, connection: Connection[TupleRow]) -> Any:
+            found = super().ready(connection)
+            # As housekeeping may, on its own connection, right after this node has looked.
+            scheduled = "select 1 from batchproc.processing_jobs where state = 'scheduled'"
+            if bench.rows(scheduled):
+                wait_until(lambda: self.promote(bench.connection), 5)
+            return found
+
+    job = bench.enqueue(bench.tenant("acme"), "t_quick", max_attempts=3)
+    node = stepped(slots=1, store_class=PromotedBehindIts)
+    node.pool.outcomes[job] = Failed(ErrorClass.TRANSIENT, "internal_error")
+
+    node.dispatcher.run()
+
+    shown = bench.job(job)
+    assert (shown["state"], len(shown["attempts"])) == ("discarded", 3)
