@@ -18,7 +18,7 @@ from batchproc.engine.counts import Counts
 from batchproc.engine.housekeeping import Held, Hinted, News, Rescued
 from batchproc.engine.mailbox import Mailbox
 from batchproc.engine.outage import Outage
-from batchproc.engine.pool import NoFreeSlot, Work, WorkerPool
+from batchproc.engine.pool.worker_pool import NoFreeSlot, Work, WorkerPool
 from batchproc.engine.ready import ReadyQueues, Scope
 from batchproc.engine.settling import Settling, Written
 from batchproc.engine.stop import Stop

@@ -14,7 +14,8 @@ from pebble import ProcessExpired, ProcessPool
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import KindSpec
-from batchproc.engine import child_setup, forkserver, worker
+from batchproc.engine import worker
+from batchproc.engine.pool import child_setup, forkserver
 from batchproc.handlers import registry
 from batchproc.settings import Settings
 

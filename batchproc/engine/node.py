@@ -21,13 +21,14 @@ from batchproc.core.errors import BatchprocError, UsageError
 from batchproc.core.job import Claim, Lane
 from batchproc.core.outcome import Outcome
 from batchproc.database import connect
-from batchproc.engine import forkserver, kinds, worker
+from batchproc.engine import kinds, worker
 from batchproc.engine.counts import Counts
 from batchproc.engine.dispatcher import Dispatcher, DispatchOptions
 from batchproc.engine.housekeeping import Held, Housekeeping, News
 from batchproc.engine.lease import Lease
 from batchproc.engine.mailbox import Mailbox
-from batchproc.engine.pool import Entry, PoolOptions, WorkerPool
+from batchproc.engine.pool import forkserver
+from batchproc.engine.pool.worker_pool import Entry, PoolOptions, WorkerPool
 from batchproc.engine.ready import Scope
 from batchproc.engine.settling import Settling
 from batchproc.engine.workdir import node_folder

@@ -16,8 +16,8 @@ from batchproc.core.outcome import Completed, Failed, Interrupted, Outcome
 from batchproc.core.transition import Transition
 from batchproc.engine.counts import Counts
 from batchproc.engine.decision import decide
-from batchproc.engine.pool import Ended as WorkEnded
-from batchproc.engine.pool import Work
+from batchproc.engine.pool.worker_pool import Ended as WorkEnded
+from batchproc.engine.pool.worker_pool import Work
 from batchproc.queue.node_store import Ended, NodeStore, Settled
 
 

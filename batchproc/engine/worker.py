@@ -30,7 +30,7 @@ from batchproc.core.limits import (
 )
 from batchproc.core.outcome import Completed, ErrorClass, Failed, FollowUp, Interrupted, Outcome, Snoozed
 from batchproc.database import SqlFolder, connect
-from batchproc.engine import child_setup
+from batchproc.engine.pool import child_setup
 from batchproc.handlers import registry
 from batchproc.handlers.args import describe_invalid, validated_args
 from batchproc.handlers.context import APPLICATION, Context, ProgressSink

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from batchproc.core.outcome import Completed, ErrorClass, Failed, FollowUp, Outcome
-from batchproc.engine.child_setup import current_progress, current_workdir
+from batchproc.engine.pool.child_setup import current_progress, current_workdir
 from tests.waiting import wait_until
 
 

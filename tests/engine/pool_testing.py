@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from batchproc.engine import forkserver, processes
-from batchproc.engine.pool import Ended, Entry, PoolOptions, Work, WorkerPool
+from batchproc.engine.pool import forkserver, processes
+from batchproc.engine.pool.worker_pool import Ended, Entry, PoolOptions, Work, WorkerPool
 from tests.engine import pool_functions
 from tests.engine.pool_functions import Act
 from tests.waiting import wait_until

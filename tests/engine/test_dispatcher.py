@@ -20,7 +20,7 @@ from batchproc.database import connect
 from batchproc.engine.dispatcher import Dispatcher, DispatchOptions
 from batchproc.engine.housekeeping import Held, News
 from batchproc.engine.mailbox import Mailbox
-from batchproc.engine.pool import Ended, NoFreeSlot, Work, WorkerPool
+from batchproc.engine.pool.worker_pool import Ended, NoFreeSlot, Work, WorkerPool
 from batchproc.engine.settling import Settling
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from tests.engine.running import Bench

@@ -17,7 +17,7 @@ import pytest
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, Interrupted
-from batchproc.engine.pool import Ended, Entry, PoolOptions, Work, WorkerPool
+from batchproc.engine.pool.worker_pool import Ended, Entry, PoolOptions, Work, WorkerPool
 from tests.engine import pool_functions
 from tests.engine.pool_functions import Act
 from tests.engine.pool_testing import (

@@ -15,7 +15,7 @@ import pytest
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.outcome import Completed, Interrupted
-from batchproc.engine import processes
+from batchproc.engine.pool import processes
 from tests.engine import pool_functions
 from tests.engine.pool_functions import Act
 from tests.engine.pool_testing import (

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, Interrupted
-from batchproc.engine import process_tree, processes, verdict
-from batchproc.engine.pool import Ended, WorkerPool
-from batchproc.engine.process_tree import Origin
+from batchproc.engine.pool import process_tree, processes, verdict
+from batchproc.engine.pool.process_tree import Origin
+from batchproc.engine.pool.worker_pool import Ended, WorkerPool
 from tests.engine.pool_functions import Act
 from tests.engine.pool_testing import (
     alive,
@@ -188,7 +188,7 @@ def test_idle_workers_that_are_killed_are_replaced_silently(tmp_path: Path) -> N
 def test_a_job_given_to_a_worker_that_just_died_goes_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchproc.engine.slot.Slot.worker_died", lambda slot, worker: None)  # only pebble notices
+    monkeypatch.setattr("batchproc.engine.pool.slot.Slot.worker_died", lambda slot, worker: None)  # only pebble notices
     with running_pool(tmp_path, workers=1) as pool:
         for _ in range(5):
             [pid] = worker_pids(pool, 1)
@@ -328,7 +328,7 @@ def test_a_job_that_waits_for_a_worker_can_be_cancelled(tmp_path: Path) -> None:
 def test_workers_that_die_unused_are_replaced_more_and_more_slowly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchproc.engine.slot._MAX_BARREN", 3)
+    monkeypatch.setattr("batchproc.engine.pool.slot._MAX_BARREN", 3)
     with running_pool(tmp_path, workers=1) as pool:
         begin = time.monotonic()
         for _ in range(3):

@@ -5,7 +5,7 @@ from enum import StrEnum
 import pytest
 
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, FollowUp, Interrupted, Outcome, Snoozed
-from batchproc.engine.reply import MAX_REPLY_BYTES, decode, encode
+from batchproc.engine.pool.reply import MAX_REPLY_BYTES, decode, encode
 
 
 class Code(StrEnum):

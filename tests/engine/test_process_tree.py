@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from batchproc.engine import processes
-from batchproc.engine.process_tree import MARKER_VARIABLE, Origin, kill_tree, leftovers
-from batchproc.engine.processes import ProcessId, Stat, identify, is_alive, read_stat, resident_bytes, send, tree
+from batchproc.engine.pool import processes
+from batchproc.engine.pool.process_tree import MARKER_VARIABLE, Origin, kill_tree, leftovers
+from batchproc.engine.pool.processes import ProcessId, Stat, identify, is_alive, read_stat, resident_bytes, send, tree
 from tests.waiting import wait_until
 
 SLEEP = ["sleep", "600"]
@@ -134,7 +134,7 @@ def test_what_does_not_die_is_reported_when_the_time_is_up(
 ) -> None:
     started.append(subprocess.Popen(SLEEP, start_new_session=True))
     root = identified(started[0])
-    monkeypatch.setattr("batchproc.engine.process_tree.send", lambda process, number: True)
+    monkeypatch.setattr("batchproc.engine.pool.process_tree.send", lambda process, number: True)
     begin = time.monotonic()
     assert kill_tree(Origin(root, "none"), limit=0.2) == [root]
     assert time.monotonic() - begin < 2
@@ -148,7 +148,7 @@ def test_another_users_process_is_left_alone_at_once(
 
     started.append(subprocess.Popen(SLEEP, start_new_session=True))
     root = identified(started[0])
-    monkeypatch.setattr("batchproc.engine.process_tree.send", refuse)
+    monkeypatch.setattr("batchproc.engine.pool.process_tree.send", refuse)
     begin = time.monotonic()
     assert kill_tree(Origin(root, "none"), limit=5) == [root]
     assert time.monotonic() - begin < 2

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from batchproc.engine.progress import Progress, ProgressReader, ProgressWriter
+from batchproc.engine.pool.progress import Progress, ProgressReader, ProgressWriter
 
 
 @pytest.fixture

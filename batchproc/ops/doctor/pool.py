@@ -12,9 +12,10 @@ from PIL import Image
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.outcome import Completed, ErrorClass, Failed, Outcome
-from batchproc.engine import forkserver, kinds, worker
-from batchproc.engine.pool import Entry, PoolOptions, WorkerPool
-from batchproc.engine.pool_types import Work
+from batchproc.engine import kinds, worker
+from batchproc.engine.pool import forkserver
+from batchproc.engine.pool.types import Work
+from batchproc.engine.pool.worker_pool import Entry, PoolOptions, WorkerPool
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.tesseract import TesseractEngine
 from batchproc.ops.doctor.findings import Findings, Patient

@@ -6,10 +6,10 @@ from concurrent import futures
 from dataclasses import dataclass
 
 from batchproc.core.outcome import ErrorClass, Failed, Interrupted, Outcome
-from batchproc.engine import reply
-from batchproc.engine.pool_types import Work
-from batchproc.engine.progress import Progress
-from batchproc.engine.worker_handle import WorkerHandle
+from batchproc.engine.pool import reply
+from batchproc.engine.pool.progress import Progress
+from batchproc.engine.pool.types import Work
+from batchproc.engine.pool.worker_handle import WorkerHandle
 
 TAKE_SECONDS = 10.0
 """A worker that has not begun its job after this is replaced, and the job is given to the next."""

@@ -17,8 +17,8 @@ from pathlib import Path
 from uuid import UUID
 
 from batchproc.core.outcome import ErrorClass, Failed, Outcome
-from batchproc.engine import process_tree, processes, reply
-from batchproc.engine.progress import ProgressWriter
+from batchproc.engine.pool import process_tree, processes, reply
+from batchproc.engine.pool.progress import ProgressWriter
 
 PROGRESS_FILE, TEMP_FOLDER = "progress", "tmp"
 _OOM_SCORE_ADJUSTMENT = 900

@@ -14,7 +14,7 @@ import time
 from multiprocessing import connection, context, forkserver, popen_forkserver, reduction, spawn, util
 from typing import Any
 
-from batchproc.engine import forkserver as node_forkserver
+from batchproc.engine.pool import forkserver as node_forkserver
 
 ANSWER_SECONDS = 60.0
 """How long the forkserver, which may still be importing, has to answer a request for a worker."""

@@ -19,8 +19,8 @@ from typing import Any
 
 from loguru import logger
 
-from batchproc.engine import forkserver_hook, processes
-from batchproc.engine.process_tree import MARKER_VARIABLE
+from batchproc.engine.pool import forkserver_hook, processes
+from batchproc.engine.pool.process_tree import MARKER_VARIABLE
 
 STOP_SECONDS = 15.0
 """How long the forkserver may take to end by itself, and before that all that is below it."""

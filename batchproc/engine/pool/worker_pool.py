@@ -19,10 +19,10 @@ from uuid import UUID
 from loguru import logger
 
 from batchproc.core.errors import EnvironmentFault
-from batchproc.engine import forkserver
-from batchproc.engine.pool_types import Ended, Entry, PoolOptions, Running, Work
-from batchproc.engine.slot import CHECK_SECONDS, Shared, Slot
-from batchproc.engine.worker_handle import WorkerHandle, WorkerPlan
+from batchproc.engine.pool import forkserver
+from batchproc.engine.pool.slot import CHECK_SECONDS, Shared, Slot
+from batchproc.engine.pool.types import Ended, Entry, PoolOptions, Running, Work
+from batchproc.engine.pool.worker_handle import WorkerHandle, WorkerPlan
 
 __all__ = ["Ended", "Entry", "NoFreeSlot", "PoolOptions", "Running", "Work", "WorkerPool"]
 

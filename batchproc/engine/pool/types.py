@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from batchproc.core.outcome import Outcome
-from batchproc.engine.progress import Progress
+from batchproc.engine.pool.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

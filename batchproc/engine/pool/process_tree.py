@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from batchproc.engine.processes import (
+from batchproc.engine.pool.processes import (
     ProcessId,
     Stat,
     Visit,

@@ -21,11 +21,11 @@ from loguru import logger
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.outcome import Cancelled, Interrupted, Outcome
-from batchproc.engine import reply
-from batchproc.engine.pool_types import Ended, Running, Work
-from batchproc.engine.progress import Progress
-from batchproc.engine.verdict import DIED, START, WORN, Job, Verdict, judge, limit_passed, progress_of, too_heavy
-from batchproc.engine.worker_handle import StartFailure, WorkerHandle, WorkerPlan
+from batchproc.engine.pool import reply
+from batchproc.engine.pool.progress import Progress
+from batchproc.engine.pool.types import Ended, Running, Work
+from batchproc.engine.pool.verdict import DIED, START, WORN, Job, Verdict, judge, limit_passed, progress_of, too_heavy
+from batchproc.engine.pool.worker_handle import StartFailure, WorkerHandle, WorkerPlan
 
 CHECK_SECONDS = 0.5
 _SOON = 0.01

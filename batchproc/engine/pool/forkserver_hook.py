@@ -19,13 +19,13 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
-from batchproc.engine import process_tree, processes
+from batchproc.engine.pool import process_tree, processes
 
 CONFIG_VARIABLE = "BATCHPROC_FORKSERVER"
 WORKDIRS_FILE = "workdirs"
 """Beside the forkserver's socket: the folders of the node's pools, a JSON text a line."""
 
-_NEEDED_BY_EVERY_WORKER = ("pebble", "batchproc.engine.one_worker", "batchproc.engine.child_setup")
+_NEEDED_BY_EVERY_WORKER = ("pebble", "batchproc.engine.pool.one_worker", "batchproc.engine.pool.child_setup")
 
 
 def _set_up_if_forkserver() -> None:

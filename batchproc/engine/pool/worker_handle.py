@@ -17,12 +17,12 @@ from typing import Any
 from loguru import logger
 from pebble import ProcessPool
 
-from batchproc.engine import child_setup, forkserver, process_tree, processes
-from batchproc.engine.one_worker import UNKNOWN_EXIT, OneWorkerContext, WorkerProcess
-from batchproc.engine.pool_types import PoolOptions, Work
-from batchproc.engine.process_tree import Origin
-from batchproc.engine.processes import ProcessId
-from batchproc.engine.progress import ProgressReader
+from batchproc.engine.pool import child_setup, forkserver, process_tree, processes
+from batchproc.engine.pool.one_worker import UNKNOWN_EXIT, OneWorkerContext, WorkerProcess
+from batchproc.engine.pool.process_tree import Origin
+from batchproc.engine.pool.processes import ProcessId
+from batchproc.engine.pool.progress import ProgressReader
+from batchproc.engine.pool.types import PoolOptions, Work
 
 BACKSTOP_SECONDS = 10.0
 """How much later than the node's own limit pebble's, which goes by the wall clock, is set."""
