@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import psycopg
@@ -15,9 +15,9 @@ from batchproc.core.errors import BatchprocError, EnvironmentFault
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec, Lane
 from batchproc.engine.counts import Counts
+from batchproc.engine.database_link import DatabaseLink
 from batchproc.engine.housekeeping import Held, Hinted, News, Rescued
 from batchproc.engine.mailbox import Mailbox
-from batchproc.engine.outage import Outage
 from batchproc.engine.pool.worker_pool import NoFreeSlot, Work, WorkerPool
 from batchproc.engine.ready import ReadyQueues, Scope
 from batchproc.engine.settling import Settling, Written
@@ -27,10 +27,8 @@ from batchproc.handlers.context import APPLICATION
 from batchproc.queue.node_store import NodeStore, ReadyQueue
 
 _LONGEST_SLEEP = 0.5
-_LONGEST_RECONNECT_PAUSE = 5.0
 _PROGRESS_INTERVAL = 2.0
 _LONGEST_ABANDON = 10.0
-_PAUSE_AFTER_ERROR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +62,6 @@ class Dispatcher:
         run_id: int,
     ) -> None:
         self._store = store
-        self._connect = connect
-        self._connection = connect()
         self._pool = pool
         self._news = news
         self._settling = settling
@@ -76,7 +72,7 @@ class Dispatcher:
         self._next_progress = time.monotonic() + _PROGRESS_INTERVAL
         self._next_drain_check = 0.0
         self._stop = Stop(options.shutdown_grace, pool.drain)
-        self._outage = Outage(options.outage_limit)
+        self._database = DatabaseLink(connect, store, settling, options.outage_limit, self._pause, self._apply)
         self._lease_is_lost = False
         self.join_again: Callable[[Connection[TupleRow]], None] = lambda _: None
 
@@ -97,7 +93,7 @@ class Dispatcher:
     @property
     def connection(self) -> Connection[TupleRow]:
         """The dispatcher's own connection, for its thread only."""
-        return self._connection
+        return self._database.connection
 
     def run(self) -> None:
         """Returns when the run is done or was stopped.
@@ -117,7 +113,7 @@ class Dispatcher:
 
     def claim(self, job_id: int) -> bool:
         """Claims and submits that one job, due or not; False when it does not wait, or its kind is unknown here."""
-        claim = self._store.claim_one(self._connection, job_id, self._run_id)
+        claim = self._store.claim_one(self.connection, job_id, self._run_id)
         if claim is not None:
             self._submit([claim])
         return claim is not None
@@ -150,7 +146,7 @@ class Dispatcher:
             logger.warning("{} claims are left to be taken back by another node", len(self._settling.held()))
 
     def close(self) -> None:
-        self._connection.close()
+        self._database.close()
 
     # -- one tick
 
@@ -163,7 +159,7 @@ class Dispatcher:
                 case Hinted():
                     self._ready.hint([item.queue])
                 case Held():
-                    self._give_back_unknown(item.claims, "the node did not know of this claim")
+                    self._settling.give_back_unknown(item.claims, "the node did not know of this claim")
                 case Rescued():
                     self.counts.rescue(item.jobs, item.discarded)
         self._ready.learn(described)
@@ -175,7 +171,7 @@ class Dispatcher:
         leftovers = [end.backend_pid for end in ended if end.killed and end.backend_pid]
         if leftovers:
             try:
-                self._store.end_backends(self._connection, leftovers, APPLICATION)
+                self._store.end_backends(self.connection, leftovers, APPLICATION)
             except psycopg.Error as error:
                 logger.warning("the backend of a killed worker could not be ended: {}", type(error).__name__)
         self._settling.ended(ended)
@@ -185,10 +181,10 @@ class Dispatcher:
         try:
             worked = self._tick()
         except psycopg.Error as error:
-            self._mend(error)
+            self._database.mend(error)
             return True
         if worked:
-            self._outage.over()
+            self._database.works()
         return worked
 
     def _tick(self) -> bool:
@@ -196,9 +192,9 @@ class Dispatcher:
         turns = self._choose()
         if not turns and not self._settling.pending:
             return False
-        endings = self._settling.endings(self._connection)
+        endings = self._settling.endings(self.connection)
         settled, claims = self._store.tick(
-            self._connection, endings, turns, limited=self._ready.limited(turns), run_id=self._run_id
+            self.connection, endings, turns, limited=self._ready.limited(turns), run_id=self._run_id
         )
         self._apply(self._settling.written(endings, settled))
         self._ready.claimed(turns, claims)
@@ -235,62 +231,6 @@ class Dispatcher:
                 # An idle worker died between the choice and the claim.
                 self._settling.give_back([claim], "its worker died before it began")
 
-    # -- the database fails
-
-    def _mend(self, error: psycopg.Error) -> None:
-        """After an error of the database: connects again if need be, else writes each ending for itself.
-
-        Raises:
-            EnvironmentFault: it has failed for too long, or the node was stopped meanwhile.
-        """
-        self._outage.failed(error)
-        if not (self._connection.closed or self._connection.broken):
-            try:
-                self._apply(self._settling.write_apart(self._connection))
-            except psycopg.Error as again:
-                self._outage.failed(again)
-            # What is left met an error that passes: a lock timeout, a full disk, a server that only reads.
-            self._pause(_PAUSE_AFTER_ERROR)
-        if self._connection.closed or self._connection.broken:
-            self._reconnect()
-
-    def _reconnect(self) -> None:
-        """Connects again, then finds out what the broken commit did: nothing is lost, nothing written twice."""
-        pause = 0.1
-        while True:
-            self._connection.close()
-            try:
-                self._connection = self._connect()
-                self._settling.forget_written(self._connection)
-                self._give_back_unknown(self._store.held(self._connection), "claimed by a commit whose answer was lost")
-            except (psycopg.Error, EnvironmentFault) as error:
-                self._outage.failed(error)
-                self._pause(pause)
-                pause = min(_LONGEST_RECONNECT_PAUSE, pause * 2)
-            else:
-                self._outage.over()
-                return
-
-    def _pause(self, seconds: float) -> None:
-        # The pool's limits and a stop go on while the database is away.
-        self._stop.heed()
-        if self._stop.due:
-            raise EnvironmentFault(
-                "the node was stopped while the database failed", "what was claimed is taken back by the next run"
-            )
-        self._settling.ended(self._pool.poll())
-        wait_readable([self._pool.wakeup_fileno(), self._news.fileno()], seconds)
-
-    def _give_back_unknown(self, held: Sequence[Claim], reason: str) -> None:
-        """Claims of this node that it does not know: nobody would ever run them.
-
-        One that was settled meanwhile costs nothing: its claim is gone, and the write finds no row.
-        """
-        known = self._settling.held()
-        unknown = [claim for claim in held if claim.claim_id not in known]
-        if unknown:
-            self._settling.give_back(unknown, reason)
-
     # -- waiting and ending
 
     def _stopped(self) -> bool:
@@ -319,23 +259,23 @@ class Dispatcher:
         try:
             return self._look_again()
         except psycopg.Error as error:
-            self._mend(error)
+            self._database.mend(error)
             return False
 
     def _join_under_new_id(self) -> None:
         # First, so that a lease lost right after this one is noticed.
         self._lease_is_lost = False
         try:
-            self.join_again(self._connection)
+            self.join_again(self.connection)
         except psycopg.Error as error:
             self._lease_is_lost = True
-            self._mend(error)
+            self._database.mend(error)
 
     def _look_again(self) -> bool:
         # First what will become available, then what is: housekeeping moves jobs from the one to the other meanwhile.
-        retries, expired = self._store.undrained(self._connection, self._run_id, self._options.drain_wait)
-        self._ready.hint(self._store.promote(self._connection))
-        ready = [found for found in self._store.ready(self._connection) if self._ready.in_scope(found.queue)]
+        retries, expired = self._store.undrained(self.connection, self._run_id, self._options.drain_wait)
+        self._ready.hint(self._store.promote(self.connection))
+        ready = [found for found in self._store.ready(self.connection) if self._ready.in_scope(found.queue)]
         self._ready.learn(ready)
         if retries or expired or not self._pool.free():
             return False
@@ -369,6 +309,16 @@ class Dispatcher:
             if running.progress.total
         ]
         try:
-            self._store.write_progress(self._connection, rows)
+            self._store.write_progress(self.connection, rows)
         except (psycopg.Error, BatchprocError) as error:
             logger.debug("progress was not written: {}", type(error).__name__)
+
+    def _pause(self, seconds: float) -> None:
+        # The pool's limits and a stop go on while the database is away.
+        self._stop.heed()
+        if self._stop.due:
+            raise EnvironmentFault(
+                "the node was stopped while the database failed", "what was claimed is taken back by the next run"
+            )
+        self._settling.ended(self._pool.poll())
+        wait_readable([self._pool.wakeup_fileno(), self._news.fileno()], seconds)

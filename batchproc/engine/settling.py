@@ -76,6 +76,15 @@ class Settling:
             work = Work(claim.job_id, claim.claim_id, 0.0)
             self._ended.append(WorkEnded(-1, work, Interrupted(reason), None, None, 0.0, killed=False))
 
+    def give_back_unknown(self, held: Sequence[Claim], reason: str) -> None:
+        """Claims of this node that it does not know: nobody would ever run them.
+
+        One that was settled meanwhile costs nothing: its claim is gone, and the write finds no row.
+        """
+        unknown = [claim for claim in held if claim.claim_id not in self._claims]
+        if unknown:
+            self.give_back(unknown, reason)
+
     @property
     def pending(self) -> int:
         """Endings that are not written yet."""

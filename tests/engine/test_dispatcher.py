@@ -230,14 +230,14 @@ def test_a_tick_settles_and_claims_in_one_transaction(bench: Bench, stepped: Ste
         return submit(work)
 
     node.pool.submit = submit_and_break  # type: ignore[method-assign]
-    mend = node.dispatcher._mend
+    mend = node.dispatcher._database.mend
 
     def noted(error: psycopg.Error) -> None:
         states.append(bench.job(first)["state"])
         store.broken = False
         mend(error)
 
-    node.dispatcher._mend = noted  # type: ignore[method-assign]
+    node.dispatcher._database.mend = noted  # type: ignore[method-assign]
 
     node.dispatcher.run()
 

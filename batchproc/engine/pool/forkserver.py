@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import forkserver, process, resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,12 @@ from batchproc.engine.pool.process_tree import MARKER_VARIABLE
 STOP_SECONDS = 15.0
 """How long the forkserver may take to end by itself, and before that all that is below it."""
 
+SOCKET_FOLDER_PREFIX = "batchproc-fork-"
 _MARKER_ROOM = 160
 _lock = threading.RLock()
 _users = 0
 _our_pid: int | None = None
+_socket_folder: str | None = None
 _tracker_is_ours = False
 
 
@@ -99,14 +103,23 @@ def tidy_if_killed(workdir: Path) -> None:
 
 
 def _start_forkserver() -> None:
+    """Its socket lies in a folder of its own: multiprocessing's would stay until this process ends."""
+    global _socket_folder
+    config = process.current_process()._config  # type: ignore[attr-defined] # multiprocessing's own
+    before = config.get("tempdir")
+    _remove_socket_folder()
+    config["tempdir"] = _socket_folder = tempfile.mkdtemp(prefix=SOCKET_FOLDER_PREFIX)
     try:
         forkserver.ensure_running()
     except OSError as error:
+        _remove_socket_folder()
         if "path too long" not in str(error):
             raise
         raise OSError(
             f"the path of the temp folder is too long for a socket ({error}): set TMPDIR to a shorter one"
         ) from None
+    finally:
+        config["tempdir"] = before
 
 
 def running_pid() -> int | None:
@@ -146,6 +159,14 @@ def _stop_forkserver() -> None:
     finally:
         killer.cancel()
         killer.join()
+        _remove_socket_folder()
+
+
+def _remove_socket_folder() -> None:
+    global _socket_folder
+    if _socket_folder is not None:
+        shutil.rmtree(_socket_folder, ignore_errors=True)
+        _socket_folder = None
 
 
 @contextlib.contextmanager
