@@ -129,7 +129,7 @@ def test_a_bare_loop_that_says_nothing_is_given_up() -> None:
 
 
 def test_a_bench_that_is_stopped_leaves_nothing_behind(database_url: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "batchproc", "--database", database_url, "bench", "queue", "--jobs", "200000"]
+    command = [sys.executable, "-m", "batchproc", "--database", database_url, "bench", "queue", "--jobs", "50000"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as bench:
         try:
