@@ -1,6 +1,9 @@
 """``python -m batchproc``: what ``bin/batchproc`` starts."""
 
-from batchproc.cli.main import main
+from batchproc.cli import argv
 
 if __name__ == "__main__":
+    argv.mask_passwords()  # first of all: the import of the rest takes a while
+    from batchproc.cli.main import main
+
     main()

@@ -15,6 +15,7 @@ from batchproc.database import SCHEMA, connect
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Failure, Snooze, StorageUnavailable
 from batchproc.handlers.registry import handler
+from batchproc.ops.enqueueing import storable_args
 from batchproc.queue.store import Enqueued, JobStore
 
 __all__ = ["Context", "Enqueued", "Failure", "Lane", "NewJob", "Queue", "Snooze", "StorageUnavailable", "handler"]
@@ -50,16 +51,16 @@ class Queue:
         """Adds one job. With ``connection`` it joins that transaction, else it is committed at once.
 
         Args:
-            args: a JSON object of ids and options; validated when the job runs.
+            args: a JSON object of ids and options, at most 64 kB; validated when the job runs.
             run_at: not before this time; must have a time zone.
 
         Raises:
-            UsageError: no such tenant, or the document is another tenant's.
+            UsageError: no such tenant, the document is another tenant's, or the args cannot be stored.
             EnvironmentFault: the database cannot be reached.
         """
         if run_at is not None and run_at.tzinfo is None:
             raise ValueError("run_at has no time zone")
-        job = NewJob(0, kind, args or {}, document_id, lane, priority, run_at, unique_key)
+        job = NewJob(0, kind, storable_args(args or {}), document_id, lane, priority, run_at, unique_key)
         if connection is not None:
             return self._enqueue(connection, tenant, job)
         with connect(self._dsn) as own, own.transaction():
@@ -72,7 +73,8 @@ class Queue:
             jobs: their ``tenant_id`` is replaced by that of ``tenant``.
 
         Raises:
-            UsageError: no such tenant, a foreign document, or a unique key that already waits.
+            UsageError: no such tenant, a foreign document, args that cannot be stored, or a unique key that already
+                waits.
         """
         if connection is not None:
             return self._enqueue_many(connection, tenant, jobs)
@@ -85,5 +87,5 @@ class Queue:
 
     def _enqueue_many(self, connection: Connection[TupleRow], tenant: str, jobs: Iterable[NewJob]) -> int:
         owner = self._store.tenant(connection, tenant)
-        owned = (replace(job, tenant_id=owner.tenant_id) for job in jobs)
+        owned = (replace(job, tenant_id=owner.tenant_id, args=storable_args(job.args)) for job in jobs)
         return self._store.enqueue_many(connection, owned, self._specs)

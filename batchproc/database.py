@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from typing import Any
 
 import psycopg
-from psycopg import Connection
-from psycopg.conninfo import make_conninfo
+from psycopg import Connection, Cursor, Pipeline, Transaction
+from psycopg.abc import RV, PQGen
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import TupleRow
+from psycopg.waiting import Ready
 
 from batchproc.core.errors import EnvironmentFault, UsageError
 
 SCHEMA = "batchproc"
 _QUALIFIER = re.compile(r"\bbatchproc\.")
 _UNREADABLE = "(a database URL that cannot be read)"
+_NO_OPTIONS = "unsupported startup parameter"
+_SET_LOCAL = """
+    select set_config(name, setting, true) from unnest(%s::text[], %s::text[]) as given(name, setting)
+"""
 _SECRET = b"*"  # libpq's mark of a parameter that is not to be displayed
+
+
+class Unreachable(EnvironmentFault):
+    """The server cannot be reached, or lets nobody in."""
 
 
 class SqlFolder:
@@ -73,22 +88,147 @@ def redacted(url: str) -> str:
     return _UNREADABLE if misread or not (ports.isdecimal() or not ports) else make_conninfo("", **shown)
 
 
+class Session(Connection[TupleRow]):
+    """A connection that does not wait for ever, and works behind a transaction pooler.
+
+    There each transaction may reach another backend. So nothing is left in the session: no prepared statements, and
+    the settings it should have are given to each of its transactions. LISTEN and session-level locks are for the
+    caller to leave alone.
+
+    Attributes:
+        pooled: a pooler stands between this and the server.
+        patience: seconds that the server may take for one call; then the connection is closed and the call raises
+            OperationalError. None waits for as long as the network seems to be there.
+    """
+
+    pooled = False
+    patience: float | None = None
+    _of_each_transaction: list[list[str]] | None = None
+
+    def wait(self, gen: PQGen[RV], *arguments: Any, **named: Any) -> RV:
+        """As psycopg's, within the patience."""
+        if self.patience is None:
+            return super().wait(gen, *arguments, **named)
+        return super().wait(self._within(self.patience, gen), *arguments, **named)
+
+    def execute(self, *arguments: Any, **named: Any) -> Cursor[TupleRow]:
+        """As psycopg's; a statement outside of a transaction takes the settings along, in the same round trip."""
+        if not self._lacks_settings():
+            return super().execute(*arguments, **named)
+        with self.pipeline():
+            return super().execute(*arguments, **named)
+
+    @contextmanager
+    def pipeline(self) -> Iterator[Pipeline]:
+        """As psycopg's; its implicit transaction begins with the settings."""
+        lacks = self._lacks_settings()
+        with super().pipeline() as pipeline:
+            if lacks:
+                super().execute(_SET_LOCAL, self._of_each_transaction)
+            yield pipeline
+
+    @contextmanager
+    def transaction(self, savepoint_name: str | None = None, force_rollback: bool = False) -> Iterator[Transaction]:
+        """As psycopg's; the transaction begins with the settings."""
+        lacks = self._lacks_settings()
+        with super().transaction(savepoint_name, force_rollback) as transaction:
+            if lacks:
+                super().execute(_SET_LOCAL, self._of_each_transaction)
+            yield transaction
+
+    def look_for_pooler(self, settings: Mapping[str, str], patience: float) -> None:
+        """Finds out whether this is pooled; ``settings`` are then those of each transaction.
+
+        Raises:
+            psycopg.Error: the connection is gone, and closed.
+        """
+        self.patience = patience
+        try:
+            self.pooled = is_pooled(self)
+        except psycopg.Error:
+            self.close()
+            raise
+        if self.pooled:
+            self.prepare_threshold = None
+            self._of_each_transaction = [list(settings), list(settings.values())] if settings else None
+
+    def _lacks_settings(self) -> bool:
+        return (
+            self._of_each_transaction is not None
+            and self.info.transaction_status is TransactionStatus.IDLE
+            and self.info.pipeline_status is PipelineStatus.OFF
+        )
+
+    def _within(self, seconds: float, gen: PQGen[RV]) -> PQGen[RV]:
+        # psycopg comes back at least every 0.1 s, with Ready.NONE when nothing was there.
+        give_up = time.monotonic() + seconds
+        try:
+            waits_for = next(gen)
+            while True:
+                ready = yield waits_for
+                if ready is Ready.NONE and time.monotonic() > give_up:
+                    self.close()
+                    raise psycopg.OperationalError(f"the database did not answer for {seconds:g} s")
+                waits_for = gen.send(ready)
+        except StopIteration as ended:
+            result: RV = ended.value
+            return result
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether it says that the database went away, or takes nothing at present, rather than that a statement is wrong.
+
+    By the SQLSTATE (PostgreSQL, appendix A): none at all from a connection that broke, 08 connection, 25006 only reads,
+    53300 too many connections, 57P01 to 57P05 shut down, crashed, starting, dropped or idle for too long.
+    """
+    if isinstance(error, psycopg.OperationalError | psycopg.InternalError):
+        state = error.sqlstate
+        return state is None or state[:2] == "08" or state[:4] == "57P0" or state in ("25006", "53300")
+    return isinstance(error, Unreachable)
+
+
+def is_pooled(connection: Connection[Any]) -> bool:
+    """Whether a transaction pooler is in between: another process works for us than the one that greeted us.
+
+    Raises:
+        psycopg.Error: the connection is gone.
+    """
+    if isinstance(connection, Session) and connection.pooled:
+        return True
+    row = connection.execute("select pg_backend_pid()").fetchone()
+    return row is None or row[0] != connection.info.backend_pid
+
+
+def require_session(connection: Connection[Any], what: str) -> None:
+    """Raises UsageError when ``what``, which needs a session of its own, is behind a transaction pooler."""
+    if is_pooled(connection):
+        raise UsageError(
+            f"the database is behind a transaction pooler, where {what} cannot work",
+            "set database.direct_url to the database past the pooler",
+        )
+
+
 def connect(
     url: str,
     *,
     application_name: str = "batchproc",
     connect_timeout: int = 10,
+    settings: Mapping[str, str] | None = None,
+    patience: float | None = None,
     options: Mapping[str, Any] | None = None,
-) -> Connection[TupleRow]:
-    """An autocommit connection with keepalives, by which a silent server is noticed within about a minute.
+) -> Session:
+    """An autocommit connection with keepalives, by which a dead network is noticed within about a minute.
 
     Args:
         url: a libpq URL or keyword string.
-        options: further libpq parameters, such as ``{"options": "-c lock_timeout=5s"}``.
+        settings: of the session, such as ``{"lock_timeout": "5s"}``; they are added to what the URL's (or PGOPTIONS')
+            ``options`` set, and win over it. Behind a transaction pooler they are set in each transaction.
+        patience: see ``Session``.
+        options: further libpq parameters, such as ``{"tcp_user_timeout": 10_000}``.
 
     Raises:
         UsageError: the URL cannot be read.
-        EnvironmentFault: the server cannot be reached or refuses.
+        Unreachable: the server cannot be reached or refuses.
     """
     parameters: dict[str, Any] = {
         "application_name": application_name,
@@ -100,20 +240,40 @@ def connect(
         "tcp_user_timeout": 40_000,
         **(options or {}),
     }
+    settings = settings or {}
     try:
-        return psycopg.connect(url, autocommit=True, **parameters)
+        session = _opened(url, parameters, settings)
+        session.look_for_pooler(settings, connect_timeout)
     except psycopg.ProgrammingError:
         # The text of libpq would quote the URL, with its password.
         raise _unreadable_url() from None
-    except psycopg.OperationalError as error:
+    except psycopg.Error as error:
+        # Else the socket of an attempt that timed out would stay open until the next garbage collection.
+        traceback.clear_frames(error.__traceback__)
         shown = redacted(url)
         if shown == _UNREADABLE:
             raise _unreadable_url() from None
         reason = " ".join(str(error).split()).rstrip("?")
-        raise EnvironmentFault(
+        raise Unreachable(
             f"cannot connect to the database ({shown}): {reason}",
             "check that the server runs and that database.url is right (batchproc doctor)",
         ) from None
+    session.patience = patience
+    return session
+
+
+def _opened(url: str, parameters: Mapping[str, Any], settings: Mapping[str, str]) -> Session:
+    if not settings:
+        return Session.connect(url, autocommit=True, **parameters)
+    own = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    given = conninfo_to_dict(url).get("options") or os.environ.get("PGOPTIONS", "")
+    try:
+        return Session.connect(url, autocommit=True, **parameters, options=f"{given} {own}".strip())
+    except psycopg.OperationalError as error:
+        if _NO_OPTIONS not in str(error):
+            raise
+        # pgbouncer, as it comes: it knows no settings of a session.
+        return Session.connect(url, autocommit=True, **parameters)
 
 
 def _unreadable_url() -> UsageError:

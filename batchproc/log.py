@@ -1,6 +1,6 @@
 """The log of the parent and of its workers: loguru on stderr and, if wished, in a file; never on stdout.
 
-Two rules hold for every line. Passwords in database URLs and in ``password=...`` are masked, in messages, extras and
+Two rules hold for every line. Passwords in URLs, in ``password=...`` and the like are masked, in messages, extras and
 tracebacks alike. And nothing that comes from outside, a file name above all, can forge a line: what is not printable
 is escaped, and the lines of a traceback, which are lines of their own, are marked as such.
 """
@@ -14,11 +14,12 @@ import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from loguru import logger
 
 from batchproc.core.errors import EnvironmentFault
+from batchproc.log_file import LogFile
 
 if TYPE_CHECKING:
     from loguru import Record
@@ -27,17 +28,36 @@ CONTEXT_KEYS = ("job_id", "tenant", "kind", "attempt")
 """The extras that come first in a line, in this order, when they are bound."""
 
 _MASK = "***"
+_LONGEST = 16_000
+"""A message or traceback of more than twice as many characters is cut to so many at either end."""
 # Nothing here may begin with an unbounded repetition: a log line can be as long as a page.
-_URL_PASSWORD = re.compile(r"(://[^\s/:@]{0,255}):\S{0,1000}@")
+# A cloud's tokens, used as passwords, have some thousands of characters.
+_URL_PASSWORD = re.compile(r"(://[^\s/:@]{0,255}):\S{0,4000}@")
+_NAMES_OF_SECRETS = r"password|passwd|passphrase|secret|api[_-]?key|(?:access|auth|refresh|bearer)[_-]?token"
 _NAMED_PASSWORD = re.compile(
-    r"""(?ix) ( (?:password|passwd) \\?['"]? \s* (?:=|:|%3D) \s* )
-        (?: '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | ['"]?[^\s&,;)}'"]+ )"""
+    rf"""(?ix) ( (?:{_NAMES_OF_SECRETS}) \\?['"]? \s* (?:=|:|%3D) \s* )
+        (?: '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | ['"]?[^\s&,;)}}'"]+ )"""
 )
+_NAME_OF_A_SECRET = re.compile(rf"(?i)(?:{_NAMES_OF_SECRETS})$")
+_AUTHORIZATION = re.compile(r"(?i)(authorization['\"]?\s*[=:]\s*['\"]?(?:basic|bearer|digest|token)\s+)[^\s,;'\"]+")
 
 
 def redact(text: str) -> str:
-    """The text with the passwords in URLs and in ``password=...`` replaced by ``***``; rather too many than too few."""
-    return _NAMED_PASSWORD.sub(rf"\g<1>{_MASK}", _URL_PASSWORD.sub(rf"\g<1>:{_MASK}@", text))
+    """The text with the passwords in URLs and in ``password=...`` replaced by ``***``; rather too many than too few.
+
+    Besides passwords: passphrases, secrets, API keys, access tokens, and what follows ``Authorization:``.
+    """
+    text = _URL_PASSWORD.sub(rf"\g<1>:{_MASK}@", text)
+    return _AUTHORIZATION.sub(rf"\g<1>{_MASK}", _NAMED_PASSWORD.sub(rf"\g<1>{_MASK}", text))
+
+
+def _bounded(text: str) -> str:
+    """The text redacted, and its middle left out if it is very long: an exception may quote megabytes."""
+    if len(text) <= 2 * _LONGEST:
+        return redact(text)
+    # Each end is redacted with as much again behind the cut, so that no cut goes through a password.
+    head, tail = redact(text[: 2 * _LONGEST])[:_LONGEST], redact(text[-2 * _LONGEST :])[-_LONGEST:]
+    return f"{head}\n... {len(text) - 2 * _LONGEST} characters are left out ...\n{tail}"
 
 
 def one_line(text: str, limit: int | None = None) -> str:
@@ -63,7 +83,7 @@ def setup(
     Args:
         level: the least severe level shown: debug, info, warning or error.
         format: lines for people, or one JSON object per line.
-        file: gets the same lines, with dates, appended; may be moved away while in use.
+        file: gets the same lines, with dates, appended; may be moved away while in use. Made for its owner only.
         context: extras of every line, such as the slot of a worker.
         stderr: False where every line would be a mail, as from cron.
 
@@ -77,7 +97,7 @@ def setup(
         _add(sys.stderr, level, stamps[0])
     if file is not None:
         try:
-            _add(file, level, stamps[1])
+            _add(LogFile(file), level, stamps[1])
         except OSError as error:
             raise EnvironmentFault(
                 f"cannot write the log file {one_line(str(file))}: {error.strerror}",
@@ -87,20 +107,17 @@ def setup(
     logging.captureWarnings(True)
 
 
-def _add(sink: object, level: str, stamp: str) -> None:
+def _add(sink: TextIO | LogFile, level: str, stamp: str) -> None:
     """Loguru's own formatting is only the time stamp: the rest was rendered, and made safe, by the patcher."""
-    options = {"mode": "a", "watch": True, "encoding": "utf-8"} if isinstance(sink, str | Path) else {}
     template = stamp + "{extra[_line]}\n"
-    logger.add(  # type: ignore[call-overload]  # one call for both of its overloads
-        sink, level=level.upper(), format=lambda _: template, colorize=False, diagnose=False, backtrace=False, **options
-    )
+    logger.add(sink, level=level.upper(), format=lambda _: template, colorize=False, diagnose=False, backtrace=False)
 
 
 def _render_human(record: Record) -> None:
     extra = {name: value for name, value in record["extra"].items() if not name.startswith("_")}
     names = [name for name in CONTEXT_KEYS if name in extra] + [name for name in extra if name not in CONTEXT_KEYS]
     shown = " ".join(f"{name}={_safe(name, extra[name])}" for name in names)
-    line = f"{record['level'].name.lower():<7} {redact(record['message'])}"
+    line = f"{record['level'].name.lower():<7} {_bounded(record['message'])}"
     line = one_line(f"{line} [{shown}]" if shown else line)
     for row in _traceback(record).splitlines():
         line += "\n  | " + one_line(row)
@@ -111,7 +128,7 @@ def _render_json(record: Record) -> None:
     entry: dict[str, object] = {
         "time": record["time"].isoformat(),
         "level": record["level"].name.lower(),
-        "message": redact(record["message"]),
+        "message": _bounded(record["message"]),
         "logger": record["name"],
         "process": record["process"].id,
     }
@@ -124,14 +141,14 @@ def _render_json(record: Record) -> None:
 
 
 def _safe(name: str, value: object) -> str:
-    return _MASK if name.lower().endswith(("password", "passwd")) else redact(str(value))
+    return _MASK if _NAME_OF_A_SECRET.search(name) else _bounded(str(value))
 
 
 def _traceback(record: Record) -> str:
     exception = record["exception"]
     if exception is None:
         return ""
-    return redact("".join(traceback.format_exception(exception.type, exception.value, exception.traceback)))
+    return _bounded("".join(traceback.format_exception(exception.type, exception.value, exception.traceback)))
 
 
 class _ToLoguru(logging.Handler):

@@ -137,6 +137,23 @@ def parse_workers(value: object) -> int | str:
     return value
 
 
+def parse_brake(value: object) -> int | str:
+    """``off`` or 1 to 10,000; YAML reads a bare ``off`` as false.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if value is False or value == "off":
+        return "off"
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise wrong("must be a whole number, or off")
+    if value < 1:
+        raise wrong("must be at least 1, or off")
+    if value > 10_000:
+        raise wrong("must be at most 10000, or off")
+    return value
+
+
 def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
     """The values as they are.
 
@@ -187,5 +204,7 @@ ModuleName = Annotated[
 ]
 
 Workers = Annotated[int | Literal["auto"], BeforeValidator(parse_workers)]
+
+BrakeJobs = Annotated[int | Literal["off"], BeforeValidator(parse_brake)]
 
 LaneByName = Annotated[Lane, BeforeValidator(parse_lane)]

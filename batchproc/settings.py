@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from batchproc.core.job import MAX_ATTEMPTS
 from batchproc.setting_types import (
     AbsolutePath,
+    BrakeJobs,
     DatabaseUrl,
     Duration,
     FailureCode,
@@ -98,6 +99,9 @@ class Dispatch(Section):
     )
     drain_wait: Duration = Field(
         default=600.0, description="How long a run waits for the due time of retries it caused."
+    )
+    brake: BrakeJobs = Field(
+        default=20, description="A kind is paused after so many jobs in a row that the environment failed; or off."
     )
 
 

@@ -13,11 +13,17 @@ from typing import Any
 
 import yaml
 
+from batchproc.core.limits import clean_text
+
 Key = tuple[str | int, ...]
 """The way to a value: names of mappings, and places in lists counted from 0."""
 
+_TEXT = "tag:yaml.org,2002:str"
+_TAGGED = "!"  # stands for every tag that the text itself gives a value
 MAX_NODES = 50_000
 MAX_DEPTH = 40
+MAX_NUMBER_CHARACTERS = 100
+"""Of what is no text. No setting is a longer number, and to add up a megabyte of ``1:1:1...`` takes a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,9 @@ class Parsed:
 def parse(text: str) -> Parsed:
     """The one document in ``text``.
 
-    Anchors and aliases are refused (they make cycles, and gigabytes of a few lines), and so are more than 50,000
-    nodes, more than 40 levels, a key that is not text, and a key that is set twice.
+    Anchors and aliases are refused (they make cycles, and gigabytes of a few lines), tags (they ask for other things
+    than plain values), more than 50,000 nodes, more than 40 levels, numbers of more than 100 characters, half a
+    surrogate pair, a key that is not text, and a key that is set twice.
     """
     parsed = Parsed()
     try:
@@ -65,6 +72,9 @@ def parse(text: str) -> Parsed:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         parsed.faults.append(Fault(line, (), "not valid YAML: a control character"))
+    except (ValueError, OverflowError):
+        # The scanner's own: an escape beyond Unicode, a version of thousands of digits.
+        parsed.faults.append(Fault(1, (), "not valid YAML: an escape or a number that is out of range"))
     return parsed
 
 
@@ -103,6 +113,8 @@ class _BoundedLoader(yaml.SafeLoader):
             raise _Refused(line, f"nested more than {MAX_DEPTH} levels deep")
         node = super().compose_node(parent, index)
         self._depth -= 1
+        if node is not None and getattr(event, "tag", None) is not None:
+            node.tag = _TAGGED
         return node
 
 
@@ -114,13 +126,23 @@ class _Walk:
         self._loader = loader
 
     def value(self, node: yaml.Node, key: Key) -> Any:
+        if node.tag == _TAGGED:
+            self._fault(node, key, "not a value that can be read: tags (!) are not supported")
+            return None
         if isinstance(node, yaml.SequenceNode):
             return [self._item(item, (*key, index)) for index, item in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, key)
+        if node.tag == _TEXT:
+            if clean_text(node.value)[1]:
+                self._fault(node, key, "holds NUL or half a surrogate pair, which cannot be stored")
+            return node.value
+        if len(node.value) > MAX_NUMBER_CHARACTERS:
+            self._fault(node, key, f"longer than {MAX_NUMBER_CHARACTERS} characters; if it is text it needs quotes")
+            return None
         try:
             return self._loader.construct_object(node)
-        except (yaml.YAMLError, ValueError):
+        except (yaml.YAMLError, ValueError, OverflowError):
             self._fault(node, key, "not a value that can be read; text of this form needs quotes")
             return None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from loguru import logger
 
-pytest_plugins = ["tests.database"]
+pytest_plugins = ["tests.database", "tests.faults.corpus_untouched"]
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import socket
 import sys
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,7 +17,7 @@ from hypothesis import strategies as st
 from psycopg.conninfo import make_conninfo
 
 from batchproc.core.errors import EnvironmentFault, UsageError
-from batchproc.database import SqlFolder, connect, redacted
+from batchproc.database import SqlFolder, Unreachable, connect, is_lost, redacted
 
 SECRET = "s3cret"
 
@@ -172,8 +176,87 @@ def test_a_url_that_cannot_be_read_is_a_usage_error(url: str) -> None:
 
 
 def test_a_connection_is_in_autocommit_mode_and_named(database_url: str) -> None:
-    with connect(database_url, application_name="batchproc test", options={"options": "-c lock_timeout=7s"}) as own:
+    with connect(database_url, application_name="batchproc test", settings={"lock_timeout": "7s"}) as own:
         assert own.autocommit
         shown = own.execute("select current_setting('application_name'), current_setting('lock_timeout')").fetchone()
         assert shown == ("batchproc test", "7s")
         assert own.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        assert not own.pooled
+
+
+def with_options(url: str, options: str) -> str:
+    return make_conninfo(url, options=options)
+
+
+def settings_of(url: str, **settings: str) -> tuple[str, str]:
+    with connect(url, settings=settings) as own:
+        row = own.execute("select current_setting('lock_timeout'), current_setting('work_mem')").fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def test_settings_are_added_to_those_of_the_url_and_the_environment(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = "-c work_mem=5MB -c lock_timeout=3s"
+    assert settings_of(with_options(database_url, theirs)) == ("3s", "5MB")
+    assert settings_of(with_options(database_url, theirs), lock_timeout="7s") == ("7s", "5MB")
+    monkeypatch.setenv("PGOPTIONS", theirs)
+    assert settings_of(database_url, lock_timeout="7s") == ("7s", "5MB")
+
+
+def test_a_server_that_does_not_answer_is_waited_for_with_patience(database_url: str) -> None:
+    with connect(database_url, patience=0.3) as own:
+        assert own.execute("select 1 from pg_sleep(0.05)").fetchone() == (1,)
+        begun = time.monotonic()
+        with pytest.raises(psycopg.OperationalError, match=r"did not answer for 0\.3 s"):
+            own.execute("select pg_sleep(60)")
+        assert time.monotonic() - begun < 2
+        assert own.closed
+
+
+def test_a_pipeline_whose_answer_does_not_come_is_given_up(database_url: str) -> None:
+    own = connect(database_url, patience=0.3)
+
+    def two() -> None:
+        with own.pipeline():
+            own.execute("select pg_sleep(60)")
+            own.execute("select 1")
+
+    with pytest.raises(psycopg.OperationalError):
+        two()
+    assert own.closed
+
+
+def test_an_attempt_to_connect_that_is_given_up_leaves_no_socket() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/n?sslmode=disable&gssencmode=disable"
+        before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - of this moment
+        gc.disable()
+        try:
+            with pytest.raises(Unreachable):
+                connect(url, connect_timeout=2)
+            assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+        finally:
+            gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (psycopg.OperationalError("the connection is lost"), True),
+        (psycopg.errors.AdminShutdown(), True),
+        (psycopg.errors.TooManyConnections(), True),
+        (psycopg.errors.ReadOnlySqlTransaction(), True),
+        (psycopg.errors.ConnectionFailure(), True),
+        (Unreachable("cannot connect"), True),
+        (EnvironmentFault("the disk is gone"), False),
+        (psycopg.errors.LockNotAvailable(), False),
+        (psycopg.errors.QueryCanceled(), False),
+        (psycopg.errors.DiskFull(), False),
+        (psycopg.errors.UniqueViolation(), False),
+        (ValueError(), False),
+    ],
+)
+def test_what_says_that_the_database_is_lost(error: Exception, lost: bool) -> None:
+    assert is_lost(error) == lost

@@ -23,6 +23,8 @@ from batchproc.settings import Settings
 
 # Of documents and jobs: what the database's bigint holds.
 ID = click.IntRange(1, 2**63 - 1)
+# The id behind which a listing goes on.
+AFTER = click.IntRange(0, 2**63 - 1)
 
 
 @dataclass
@@ -31,12 +33,14 @@ class App:
 
     Args:
         load: reads the settings, with overrides of single keys such as ``{"pool.workers": 4}``.
+        own_process: whether this process does nothing else, and may be forked.
     """
 
     load: Callable[[dict[str, Any]], Settings]
     overrides: dict[str, Any]
     verbose: bool = False
     log_to_stderr: bool = True
+    own_process: bool = False
 
     @cached_property
     def settings(self) -> Settings:

@@ -12,6 +12,7 @@ from batchproc.cli.documents import documents
 from batchproc.cli.enqueue import enqueue
 from batchproc.cli.import_ import import_
 from batchproc.cli.jobs import jobs
+from batchproc.cli.kinds import kinds
 from batchproc.cli.migrate import migrate
 from batchproc.cli.run import run
 from batchproc.cli.status import status
@@ -25,6 +26,7 @@ _COMMANDS: tuple[click.Command, ...] = (
     jobs,
     documents,
     tenants,
+    kinds,
     db,
     migrate,
     doctor,

@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Literal
 
 import click
+import psycopg
 
 from batchproc.cli.app import App
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, fields, json_option
-from batchproc.core.errors import UsageError
+from batchproc.core.errors import EnvironmentFault, UsageError
+from batchproc.database import SCHEMA, connect
 from batchproc.embedded import EmbeddedServer, default_home
+from batchproc.queue.inspection import Inspection
 
+_ASK_SECONDS = 5
+_NAMED = 3
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -49,9 +54,32 @@ def start() -> None:
     show_default=True,
     help="Wait for clients, end their transactions, or crash.",
 )
-def stop(mode: Literal["smart", "fast", "immediate"]) -> None:
-    """Stop it and wait until it has ended."""
-    click.echo("stopped" if _server().stop(mode) else "not running")
+@click.option("--force", is_flag=True, help="Also while a run goes on.")
+@click.pass_context
+def stop(ctx: click.Context, mode: Literal["smart", "fast", "immediate"], force: bool) -> None:
+    """Stop it and wait until it has ended. Refused while a run goes on, which would fail in the end."""
+    server = _server()
+    if not force:
+        app = ctx.find_object(App)
+        _refuse_while_in_use(server, app.schema if app is not None else SCHEMA)
+    click.echo("stopped" if server.stop(mode) else "not running")
+
+
+def _refuse_while_in_use(server: EmbeddedServer, schema: str) -> None:
+    """Raises UsageError when a node has a living lease in it."""
+    if server.status().state != "ready":
+        return
+    try:
+        with connect(server.url, connect_timeout=_ASK_SECONDS, patience=_ASK_SECONDS) as connection:
+            living = [node for node in Inspection(schema).nodes(connection) if node["alive"]]
+    except (psycopg.Error, EnvironmentFault):
+        return  # without tables nobody works in it; and one that does not answer may be stopped
+    if living:
+        named = ", ".join(f"process {node['pid']} on {node['host']}" for node in living[:_NAMED])
+        raise UsageError(
+            f"{len(living)} run{'s are' if len(living) > 1 else ' is'} using the database ({named})",
+            "wait for the end, or stop it with --force",
+        )
 
 
 @db.command()

@@ -11,7 +11,7 @@ import click
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.output import emit_json, json_option
-from batchproc.config import SettingsError
+from batchproc.config import SettingsError, worker_count
 from batchproc.core.errors import BatchprocError
 from batchproc.embedded import default_home
 from batchproc.log import one_line
@@ -60,6 +60,7 @@ def _examined(app: App) -> Iterator[Check]:
         embedded_folder=app.server.place.base if app.is_embedded else None,
         database_url=lambda: app.database_url,
         known_url=known_url,
+        workers=worker_count(settings),
     )
     yield from examine(patient)
 

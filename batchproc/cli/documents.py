@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from batchproc.cli.app import ID, App, pass_app
+from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
 from batchproc.core.errors import UsageError
@@ -28,7 +28,7 @@ def documents() -> None:
 @documents.command("list")
 @click.option("--tenant", metavar="SLUG", help="Only this tenant's.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only those in this status.")
-@click.option("--after", type=int, default=0, metavar="ID", help="Continue behind this document.")
+@click.option("--after", type=AFTER, default=0, metavar="ID", help="Continue behind this document.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=PAGE_SIZE, show_default=True, help="Documents a page.")
 @json_option
 @pass_app

@@ -13,6 +13,7 @@ from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
 from batchproc.documents.languages import LANGUAGES_PATTERN
 from batchproc.documents.paths import display_path, terminal_path
+from batchproc.log import one_line
 from batchproc.ops.importing import KIND, ImportOptions, ImportResult, import_manifest, import_paths
 
 
@@ -110,7 +111,8 @@ def _print(result: ImportResult, as_json: bool) -> None:
             ],
         )
     for found in result.rejected:
-        click.echo(f"rejected {terminal_path(found.path)}: {found.failure_code}: {found.detail}", err=True)
+        detail = one_line(found.detail)
+        click.echo(f"rejected {terminal_path(found.path)}: {found.failure_code}: {detail}", err=True)
     if not result.documents and not result.rejected:
         click.echo(
             "nothing to import: the folders hold no files (what is in their sub-folders comes with --recursive)",

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from batchproc.cli.app import ID, App, pass_app
+from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
 from batchproc.core.errors import UsageError
@@ -28,7 +28,7 @@ def jobs() -> None:
 @click.option("--kind", metavar="KIND", help="Only this kind.")
 @click.option("--document", "document_id", type=ID, metavar="ID", help="Only this document's.")
 @click.option("--failure-code", metavar="CODE", help="Only those that ended, or last failed, with this code.")
-@click.option("--after", type=int, default=0, metavar="ID", help="Continue behind this job.")
+@click.option("--after", type=AFTER, default=0, metavar="ID", help="Continue behind this job.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Jobs a page.")
 @json_option
 @pass_app

@@ -11,6 +11,7 @@ import click
 import psycopg
 
 from batchproc import config
+from batchproc.cli import argv, crash
 from batchproc.cli.app import App
 from batchproc.core.errors import BatchprocError
 from batchproc.log import one_line, redact
@@ -66,22 +67,28 @@ def cli(ctx: click.Context, conf: Path | None, database: str | None, verbose: bo
         overrides["database.url"] = database
     if verbose or quiet:
         overrides["logging.level"] = "debug" if verbose else "warning"
-    ctx.obj = App(lambda changes: config.load(conf, os.environ, changes), overrides, verbose)
+    ctx.obj = App(
+        lambda changes: config.load(conf, os.environ, changes), overrides, verbose, own_process=ctx.obj is True
+    )
 
 
 def main() -> None:
     """Runs the command line of this process and exits with its code."""
-    sys.exit(run(sys.argv[1:]))
+    argv.mask_passwords()
+    crash.hide_passwords_in_tracebacks()
+    sys.exit(run(sys.argv[1:], own_process=True))
 
 
-def run(arguments: list[str]) -> int:
-    """Runs the command line and returns its exit code; every known error is one line on stderr."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started this
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for the rest of the process
+def run(arguments: list[str], *, own_process: bool = False) -> int:
+    """Runs the command line and returns its exit code; every known error is one line on stderr.
+
+    With ``own_process`` the command has this process to itself: ``run`` makes it the guardian of its node, which
+    returns from here in a process of its own.
+    """
+    _open_closed_streams()
     _register()
     try:
-        result = cli.main(arguments, prog_name="batchproc", standalone_mode=False)
+        result = cli.main(arguments, prog_name="batchproc", standalone_mode=False, obj=own_process)
     except BatchprocError as error:
         return _fail(str(error), error.exit_code)
     except click.exceptions.Abort:
@@ -101,10 +108,24 @@ def run(arguments: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _open_closed_streams() -> None:
+    """Gives us those of the three standard streams that whoever started this has closed.
+
+    Else the next thing that is opened would have a stream's number: every process started from here would take a
+    connection for its output.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the rest of the process
+
+
 def _fail(message: str, code: int) -> int:
     lines = message.splitlines() or [message]
     for line in lines:
-        click.echo(f"batchproc: {one_line(line)}", err=True)
+        click.echo(f"batchproc: {one_line(redact(line))}", err=True)
     return code
 
 

@@ -24,8 +24,12 @@ def json_option(command: Command) -> Command:
 
 
 def emit_json(value: Any) -> None:
-    """Prints ``value`` as JSON on one line of stdout. Times are ISO 8601 with their offset."""
-    click.echo(json.dumps(value, default=_plain, ensure_ascii=False))
+    """Prints ``value`` as JSON on one line of stdout. Times are ISO 8601 with their offset.
+
+    What is not printable stands as ``\\uNNNN``: on a terminal some of it would move the cursor or turn the text round.
+    """
+    text = json.dumps(value, default=_plain, ensure_ascii=False)
+    click.echo(text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
 
 
 def emit_rows(

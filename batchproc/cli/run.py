@@ -10,11 +10,13 @@ from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.progress import ProgressLine
 from batchproc.config import worker_count
-from batchproc.core.errors import UsageError
+from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.core.job import Claim, Lane
 from batchproc.core.outcome import Outcome
 from batchproc.database import connect
+from batchproc.engine import guardian
 from batchproc.engine.node import Node, RunOptions, RunReport
+from batchproc.engine.pool.processes import ProcessId, read_stat
 from batchproc.engine.ready import Scope
 from batchproc.ops import debugging, summary
 from batchproc.ops.outcome_text import outcome_line
@@ -69,11 +71,36 @@ def run(
         job_id=job_id,
         scope=scope,
     )
-    with _Outcomes(as_json) if once else ProgressLine(lambda: _waiting(app, scope)) as watch:
-        node = Node(app.settings, app.database_url, app.direct_url, watch.observe, log_to_stderr=app.log_to_stderr)
+    if not app.own_process:
+        return _run_node(app, options, once, as_json)
+    try:
+        return guardian.guarded(lambda: _run_node(app, options, once, as_json), lambda: _database_server(app))
+    except EnvironmentFault:
+        if sys.stderr.isatty():  # a killed node leaves its progress line
+            click.echo("\r\x1b[K", nl=False, err=True)
+        raise
+
+
+def _run_node(app: App, options: RunOptions, once: bool, as_json: bool) -> int:
+    with _Outcomes(as_json) if once else ProgressLine(lambda: _waiting(app, options.scope)) as watch:
+        node = Node(
+            app.settings,
+            app.database_url,
+            app.direct_url,
+            watch.observe,
+            log_to_stderr=app.log_to_stderr,
+            revive=app.server.revive if app.is_embedded else lambda: None,
+        )
         report = node.run(options)
     _report(app, report, as_json, quiet=not once and not sys.stdout.isatty())
     return report.exit_code
+
+
+def _database_server(app: App) -> list[ProcessId]:
+    """The embedded server, which a node may have started again; it outlives every run."""
+    pid = app.server.pid if app.is_embedded else None
+    stat = read_stat(pid) if pid is not None else None
+    return [stat.process] if stat is not None else []
 
 
 def _check_flags(once: bool, job_id: int | None, in_process: bool, forever: bool, max_jobs: int | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from batchproc.cli.app import App, pass_app
+from batchproc.cli.app import AFTER, App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option
 from batchproc.core.errors import UsageError
@@ -26,7 +26,7 @@ def tenants() -> None:
 
 
 @tenants.command("list")
-@click.option("--after", type=int, default=0, metavar="ID", help="Continue behind this tenant_id.")
+@click.option("--after", type=AFTER, default=0, metavar="ID", help="Continue behind this tenant_id.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Tenants a page.")
 @json_option
 @pass_app

@@ -10,9 +10,9 @@ RESULT_BYTES = 64 * 1024
 DETAIL_CHARACTERS = 2000
 ERROR_TYPE_CHARACTERS = 300
 LONGEST_DELAY = 100 * 366 * 86400.0
+"""Seconds; a later time would soon be more than a database holds."""
 # A handler that snoozes for less would be claimed again and again, before every other job of its queue.
 LEAST_SNOOZE = 1.0
-"""Seconds; a later time would soon be more than a database holds."""
 CODE = re.compile(r"^[a-z][a-z0-9_]{0,62}\Z")
 # PostgreSQL stores neither NUL nor a lone surrogate in text or jsonb.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -27,19 +27,43 @@ def clean_text(text: str) -> tuple[str, int]:
     return _UNSTORABLE.subn("", text)
 
 
+class Cleaner:
+    """Cleans texts and JSON values; ``stripped`` counts the characters and bytes that it took out."""
+
+    def __init__(self) -> None:
+        self.stripped = 0
+
+    def text(self, text: str) -> str:
+        """``clean_text``, counted."""
+        cleaned, stripped = clean_text(text)
+        self.stripped += stripped
+        return cleaned
+
+    def value(self, value: Any) -> Any:
+        """A JSON value with every string in it, keys included, cleaned. Bytes become the text they are in UTF-8."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, bytes | bytearray):
+            return self._decoded(bytes(value))
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.value(item) for item in value]
+        if isinstance(value, dict):
+            return {self.value(str(key)): self.value(item) for key, item in value.items()}
+        return value
+
+    def _decoded(self, value: bytes) -> str:
+        text = value.decode("utf-8", "ignore")
+        self.stripped += len(value) - len(text.encode())
+        return self.text(text)
+
+
 def clean_value(value: Any) -> Any:
-    """A JSON value with every string in it, keys included, cleaned by ``clean_text``."""
-    if isinstance(value, str):
-        return clean_text(value)[0]
-    if isinstance(value, list | tuple):
-        return [clean_value(item) for item in value]
-    if isinstance(value, dict):
-        return {clean_value(str(key)): clean_value(item) for key, item in value.items()}
-    return value
+    """A JSON value as ``Cleaner.value`` returns it."""
+    return Cleaner().value(value)
 
 
-def bounded_json(text: str) -> str:
-    """A JSON object as text, cleaned, in ASCII.
+def bounded_json(text: str, cleaner: Cleaner | None = None) -> str:
+    """A JSON object as text, cleaned (by ``cleaner``, which counts), in ASCII.
 
     Raises:
         ResultTooLarge: it is longer than 64 kB.
@@ -49,7 +73,7 @@ def bounded_json(text: str) -> str:
         value = json.loads(text)
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")
-        stored = json.dumps(clean_value(value), allow_nan=False)
+        stored = json.dumps((cleaner or Cleaner()).value(value), allow_nan=False)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if len(stored) > RESULT_BYTES:

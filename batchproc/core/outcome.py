@@ -36,11 +36,15 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The handler returned. ``result`` is a JSON object as text, at most 64 kB, or None."""
+    """The handler returned. ``result`` is a JSON object as text, at most 64 kB, or None.
+
+    ``stripped``: so many characters that no database text can hold were taken out of it and of its follow-ups.
+    """
 
     result: str | None = None
     follow_ups: tuple[FollowUp, ...] = ()
     partial: bool = False
+    stripped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,9 @@
 | storage_unavailable | scheduled, after a minute          | back    | none at all                |               |
 | permanent, invalid  | discarded                          | used    |                            | its own       |
 
+``lease_expired`` is also what takes all workers of a node at once: the death of its forkserver, which one of the jobs
+that ran may have caused.
+
 A failure that uses up ``max_attempts`` or its other budget discards the job with the final code.
 """
 

@@ -47,6 +47,7 @@ def completed(claim: Claim, outcome: Completed) -> Transition:
         budgets.kept(claim),
         "completed",
         result=outcome.result,
+        detail=f"{outcome.stripped} characters that cannot be stored were stripped" if outcome.stripped else None,
         follow_ups=outcome.follow_ups,
         partial=outcome.partial,
     )

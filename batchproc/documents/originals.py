@@ -3,7 +3,8 @@
 How a path is treated: at import it is resolved once, symbolic links and all, and the real path is registered, if it
 lies below a root. From then on every part of it below the root must be what it was: each is opened relative to the
 one before and none may be a symbolic link. The root itself is the operator's, and may be reached through links.
-Only regular files are opened; for a pipe, a device or a folder nothing is waited for. One descriptor serves for the
+Only regular files are opened; for a pipe, a device or a folder nothing is waited for, and what the kernel makes up
+as it is read (/proc, /sys) is no file of an archive. One descriptor serves for the
 checksum and for reading, so what was checked is what is read.
 """
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from batchproc.documents.kernel_files import is_made_by_kernel
 from batchproc.documents.paths import terminal_path
 
 HASH_CHUNK = 4 * 1024 * 1024
@@ -33,9 +35,13 @@ _STORAGE_ERRNOS = frozenset(
         errno.EHOSTDOWN,
         errno.EHOSTUNREACH,
         errno.EREMOTEIO,
+        errno.EAGAIN,  # somebody holds a lease on the file (fcntl(2)): a file server, for a client that writes to it
     }
 )
 _PERMISSION_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
+# What says that no file is there; anything else, such as too many open files, says nothing about it.
+_MISSING_ERRNOS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
+_OTHER_SORT_ERRNOS = frozenset({errno.EISDIR, errno.ENXIO, errno.EOPNOTSUPP})
 
 
 class OriginalError(Exception):
@@ -75,7 +81,10 @@ def locate(path: bytes, roots: Sequence[bytes]) -> Location:
     Raises:
         OriginalError: it is missing, not reachable, or below none of the roots.
         StorageGone: the storage does not answer.
+        OSError: of this process, such as too many open files.
     """
+    if b"\0" in path:
+        raise _no_path(path)
     try:
         real = os.path.realpath(path, strict=True)
     except OSError as error:
@@ -94,6 +103,7 @@ class Original:
     Raises (when made):
         OriginalError: the file is missing, no regular file, not readable, or reached through a symbolic link.
         StorageGone: the storage does not answer, or the root is not there.
+        OSError: of this process, such as too many open files.
     """
 
     def __init__(self, location: Location) -> None:
@@ -124,15 +134,18 @@ class Original:
         """The digest of the whole content, in constant memory; ``on_chunk`` is called every few megabytes.
 
         Raises:
+            OriginalError: it grows while it is read (``source_changed``), perhaps without end.
             StorageGone: the storage does not answer.
         """
         digest = hashlib.sha256()
         buffer = memoryview(bytearray(HASH_CHUNK))
-        position = 0
+        position, size = 0, os.fstat(self.descriptor).st_size
         try:
             while count := os.preadv(self.descriptor, [buffer], position):
                 digest.update(buffer[:count])
                 position += count
+                if position > size:
+                    raise self._never_rests()
                 if on_chunk is not None:
                     on_chunk()
         except OSError as error:
@@ -147,18 +160,26 @@ class Original:
         """
         for _ in range(_STEADY_TRIES):
             before = os.fstat(self.descriptor)
-            digest = self.sha256()
+            try:
+                digest = self.sha256()
+            except OriginalError:
+                continue  # it grew
             if not _differ(before, os.fstat(self.descriptor)):
                 return digest, before.st_size
-        raise OriginalError("source_changed", f"{terminal_path(self.location.full)} changes while it is read")
+        raise self._never_rests()
 
     def touched(self) -> bool:
         """True when the file was written to since it was opened."""
         return _differ(self._opened, os.fstat(self.descriptor))
 
+    def _never_rests(self) -> OriginalError:
+        return OriginalError("source_changed", f"{terminal_path(self.location.full)} changes while it is read")
+
 
 def _open_below(location: Location) -> int:
     *folders, name = location.path.split(b"/")
+    if b"\0" in location.full:
+        raise _no_path(location.full)
     if any(part in (b"", b".", b"..") for part in (*folders, name)):
         raise OriginalError("outside_roots", f"{terminal_path(location.path)} is no path below a root")
     current = _open_root(location.root)
@@ -178,6 +199,8 @@ def _open_root(root: bytes) -> int:
     except PermissionError as error:
         raise _as_fault(error, root) from None
     except OSError as error:
+        if error.errno not in _MISSING_ERRNOS | _STORAGE_ERRNOS:
+            raise
         reason = os.strerror(error.errno or 0)
         raise StorageGone(f"the storage root {terminal_path(root)} cannot be opened: {reason}") from None
 
@@ -202,7 +225,9 @@ def _open_regular(name: bytes, parent: int) -> int:
     fd = os.open(name, flags, dir_fd=parent)
     try:
         _require_regular(os.fstat(fd), name)
-    except OriginalError:
+        if is_made_by_kernel(fd):
+            raise OriginalError("not_a_file", f"{terminal_path(name)} is made by the kernel, and no file of an archive")
+    except BaseException:
         os.close(fd)
         raise
     return fd
@@ -219,6 +244,10 @@ def _became_link(name: bytes) -> OriginalError:
     return OriginalError(
         "outside_roots", f"{terminal_path(name)} is a symbolic link now; import the file from where it is"
     )
+
+
+def _no_path(path: bytes) -> OriginalError:
+    return OriginalError("source_missing", f"{terminal_path(path)}: no path holds a NUL character")
 
 
 def _replace(old: int, new: int) -> int:
@@ -239,10 +268,15 @@ def is_storage_fault(error: OSError) -> bool:
     return error.errno in _STORAGE_ERRNOS
 
 
-def _as_fault(error: OSError, path: bytes) -> OriginalError | StorageGone:
+def _as_fault(error: OSError, path: bytes) -> OriginalError | StorageGone | OSError:
+    """What an error says about the file; the error itself when that is nothing, so that it may pass."""
     reason = f"{terminal_path(path)}: {os.strerror(error.errno or 0)}"
     if is_storage_fault(error):
         return StorageGone(reason)
     if error.errno in _PERMISSION_ERRNOS:
         return OriginalError("permission_denied", reason)
-    return OriginalError("source_missing", reason)
+    if error.errno in _OTHER_SORT_ERRNOS:
+        return OriginalError("not_a_file", reason)
+    if error.errno in _MISSING_ERRNOS:
+        return OriginalError("source_missing", reason)
+    return error

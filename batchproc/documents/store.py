@@ -95,7 +95,9 @@ class DocumentStore:
         self._sql = SqlFolder("batchproc.documents", schema)
 
     def of_tenant(self, tenant_id: int) -> DocumentStore:
-        """The same archive, bound to one tenant."""
+        """The same archive, bound to one tenant; raises ValueError for a store that is bound to another already."""
+        if self.tenant_id not in (None, tenant_id):
+            raise ValueError(f"a store of tenant {self.tenant_id} does not open the archive of tenant {tenant_id}")
         return DocumentStore(self.schema, tenant_id=tenant_id)
 
     def load(self, connection: Connection[TupleRow], document_id: int) -> Document:

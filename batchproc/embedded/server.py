@@ -12,13 +12,14 @@ import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Literal
 from urllib.parse import quote, urlencode
 
 import psycopg
 from loguru import logger
 
-from batchproc.core.errors import EnvironmentFault
+from batchproc.core.errors import BatchprocError, EnvironmentFault
 from batchproc.database import connect
 from batchproc.embedded.backup import dump_database, restore_database
 from batchproc.embedded.place import (
@@ -36,6 +37,7 @@ from batchproc.embedded.place import (
     warn_of_another_server,
 )
 from batchproc.embedded.postmaster import (
+    PID_FILE,
     Postmaster,
     Waiting,
     find_postmaster,
@@ -79,6 +81,7 @@ class EmbeddedServer:
 
     def __init__(self, home: Path) -> None:
         self.place = place_of(home)
+        self._reviving: Thread | None = None
 
     @property
     def url(self) -> str:
@@ -106,6 +109,30 @@ class EmbeddedServer:
                 if self._find() is None:
                     self._start_new()
                 self._await_ready()
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process; None when it does not run."""
+        found = self._find()
+        return found.pid if found else None
+
+    def revive(self) -> None:
+        """Starts the server again if it was killed, in a thread, and returns at once.
+
+        Not when somebody stopped it: then its pid file is gone.
+        """
+        if self._reviving is not None and self._reviving.is_alive():
+            return
+        if self._find() is None and (self.place.data / PID_FILE).exists():
+            logger.warning("the embedded PostgreSQL has died: starting it again")
+            self._reviving = Thread(target=self._start_or_say, name="database-start", daemon=True)
+            self._reviving.start()
+
+    def _start_or_say(self) -> None:
+        try:
+            self.start()
+        except BatchprocError as error:
+            logger.error("the embedded PostgreSQL could not be started again: {}", error)
 
     def stop(self, mode: StopMode = "fast") -> bool:
         """Stops the server and waits until all its processes are gone. Returns whether one was running.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import psycopg
 from psycopg import Connection
@@ -13,7 +14,10 @@ from batchproc.engine.outage import Outage
 from batchproc.engine.settling import Settling, Written
 from batchproc.queue.node_store import NodeStore
 
-_LONGEST_RECONNECT_PAUSE = 5.0
+T = TypeVar("T")
+
+# Short beside a lease: whoever is back first takes back the jobs of those who are not back within one.
+_LONGEST_RECONNECT_PAUSE = 1.0
 _PAUSE_AFTER_ERROR = 0.5
 
 
@@ -45,8 +49,36 @@ class DatabaseLink:
         self.connection = connect()
 
     def works(self) -> None:
-        """The database did what it was asked to."""
-        self._outage.over()
+        """The database committed what it was asked to."""
+        if self._outage.over():
+            self._settling.stuck.try_all_now()
+
+    def write_stuck(self) -> None:
+        """Tries endings again that the database did not take before.
+
+        Raises:
+            psycopg.Error: it failed as a whole.
+        """
+        if self._settling.stuck.due:
+            self._apply(self._settling.write_stuck(self.connection))
+
+    def check_stuck(self, *, stopping: bool) -> None:
+        """For a node that has nothing else to do: gives up what has been stuck for too long, or for a due stop.
+
+        Raises:
+            EnvironmentFault: it was given up.
+        """
+        stuck = self._settling.stuck
+        if self._settling.is_stuck and (stopping or stuck.seconds > self._outage.limit):
+            raise EnvironmentFault(
+                f"{len(stuck)} jobs that have ended could not be settled for {stuck.seconds:.0f} s",
+                "see the log for the errors of the database; they are taken back by the next run",
+            )
+
+    def keep(self) -> None:
+        """Connects again when somebody found the connection broken."""
+        if self._is_broken():
+            self.mend(psycopg.OperationalError("the connection is lost"))
 
     def mend(self, error: psycopg.Error) -> None:
         """After an error of the database: connects again if need be, else writes each ending for itself.
@@ -55,15 +87,27 @@ class DatabaseLink:
             EnvironmentFault: it has failed for too long, or the node was stopped meanwhile.
         """
         self._outage.failed(error)
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+            # A session that began read-only stays so, and the server that can be written to may be another by now.
+            self.connection.close()
+            self._pause(_PAUSE_AFTER_ERROR)
         if not self._is_broken():
             try:
                 self._apply(self._settling.write_apart(self.connection))
             except psycopg.Error as again:
                 self._outage.failed(again)
-            # What is left met an error that passes: a lock timeout, a full disk, a server that only reads.
+            # What is left met an error that passes: a lock timeout, a full disk.
             self._pause(_PAUSE_AFTER_ERROR)
         if self._is_broken():
             self._reconnect()
+
+    def insist(self, action: Callable[[Connection[TupleRow]], T]) -> T:
+        """Does something that may be done twice, again and again until it is done; raises as ``mend``."""
+        while True:
+            try:
+                return action(self.connection)
+            except psycopg.Error as error:
+                self.mend(error)
 
     def close(self) -> None:
         self.connection.close()
@@ -78,13 +122,13 @@ class DatabaseLink:
             self.connection.close()
             try:
                 self.connection = self._connect()
-                self._settling.forget_written(self.connection)
+                self._apply(self._settling.forget_written(self.connection))
                 held = self._store.held(self.connection)
-                self._settling.give_back_unknown(held, "claimed by a commit whose answer was lost")
             except (psycopg.Error, EnvironmentFault) as error:
                 self._outage.failed(error)
                 self._pause(pause)
                 pause = min(_LONGEST_RECONNECT_PAUSE, pause * 2)
             else:
-                self._outage.over()
+                self._settling.give_back_unknown(held, "claimed by a commit whose answer was lost")
+                self._settling.stuck.try_all_now()
                 return

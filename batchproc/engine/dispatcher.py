@@ -4,47 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from typing import TypeVar
 
 import psycopg
 from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.core.errors import BatchprocError, EnvironmentFault
+from batchproc.core.errors import EnvironmentFault
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec, Lane
+from batchproc.engine.alone import Alone
+from batchproc.engine.braking import Braking
 from batchproc.engine.counts import Counts
 from batchproc.engine.database_link import DatabaseLink
-from batchproc.engine.housekeeping import Held, Hinted, News, Rescued
+from batchproc.engine.dispatch_options import DispatchOptions
+from batchproc.engine.draining import Draining
+from batchproc.engine.housekeeping import CancelRequested, Held, Hinted, News, Rescued
 from batchproc.engine.mailbox import Mailbox
 from batchproc.engine.pool.worker_pool import NoFreeSlot, Work, WorkerPool
-from batchproc.engine.ready import ReadyQueues, Scope
+from batchproc.engine.progress_notes import ProgressNotes
+from batchproc.engine.ready import ReadyQueues
 from batchproc.engine.settling import Settling, Written
 from batchproc.engine.stop import Stop
 from batchproc.engine.waiting import wait_readable
-from batchproc.handlers.context import APPLICATION
+from batchproc.handlers.context import APPLICATION, transaction_name
 from batchproc.queue.node_store import NodeStore, ReadyQueue
 
+T = TypeVar("T")
+
 _LONGEST_SLEEP = 0.5
-_PROGRESS_INTERVAL = 2.0
+_SHORT_SLEEP = 0.1
 _LONGEST_ABANDON = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class DispatchOptions:
-    """How one run dispatches. Times in seconds; ``max_jobs`` None is without end."""
-
-    workers: int
-    lane_weights: Mapping[int, float]
-    reserved: int = 0
-    poll_interval: float = 1.0
-    drain_wait: float = 600.0
-    shutdown_grace: float = 30.0
-    outage_limit: float = 600.0
-    forever: bool = False
-    max_jobs: int | None = None
-    scope: Scope = field(default_factory=Scope)
 
 
 class Dispatcher:
@@ -60,6 +51,7 @@ class Dispatcher:
         specs: Mapping[str, KindSpec],
         options: DispatchOptions,
         run_id: int,
+        braking: Braking,
     ) -> None:
         self._store = store
         self._pool = pool
@@ -69,8 +61,10 @@ class Dispatcher:
         self._options = options
         self._run_id = run_id
         self._ready = ReadyQueues(options.lane_weights, specs, options.scope)
-        self._next_progress = time.monotonic() + _PROGRESS_INTERVAL
-        self._next_drain_check = 0.0
+        self._braking = braking
+        self._alone = Alone(options.max_node_losses)
+        self._progress = ProgressNotes(store, pool)
+        self._draining = Draining(store, self._ready, run_id, options)
         self._stop = Stop(options.shutdown_grace, pool.drain)
         self._database = DatabaseLink(connect, store, settling, options.outage_limit, self._pause, self._apply)
         self._lease_is_lost = False
@@ -140,10 +134,17 @@ class Dispatcher:
         try:
             while self._settling.held() and time.monotonic() < deadline:
                 self._collect()
+                self._database.write_stuck()
+                if self._settling.is_stuck:
+                    break
                 if not self._tick():
                     wait_readable([self._pool.wakeup_fileno()], 0.05)
         except psycopg.Error:
             logger.warning("{} claims are left to be taken back by another node", len(self._settling.held()))
+
+    def insist(self, action: Callable[[Connection[TupleRow]], T]) -> T:
+        """Does something that may be done twice until the database has done it, within the outage limit."""
+        return self._database.insist(action)
 
     def close(self) -> None:
         self._database.close()
@@ -162,16 +163,22 @@ class Dispatcher:
                     self._settling.give_back_unknown(item.claims, "the node did not know of this claim")
                 case Rescued():
                     self.counts.rescue(item.jobs, item.discarded)
+                case CancelRequested():
+                    # One that has ended by now keeps its outcome: completed wins.
+                    for claim in item.claims:
+                        self._pool.cancel(claim.claim_id)
         self._ready.learn(described)
 
     def _collect(self) -> None:
         ended = self._pool.poll()
         if not ended:
             return
-        leftovers = [end.backend_pid for end in ended if end.killed and end.backend_pid]
-        if leftovers:
+        killed = [end for end in ended if end.killed]
+        if killed:
+            pids = [end.backend_pid for end in killed if end.backend_pid]
+            names = [transaction_name(end.work.claim_id) for end in killed]
             try:
-                self._store.end_backends(self.connection, leftovers, APPLICATION)
+                self._store.end_backends(self.connection, pids, APPLICATION, names)
             except psycopg.Error as error:
                 logger.warning("the backend of a killed worker could not be ended: {}", type(error).__name__)
         self._settling.ended(ended)
@@ -179,6 +186,7 @@ class Dispatcher:
     def _tick_or_recover(self) -> bool:
         """A tick, whatever the database makes of it; False when there was nothing to do."""
         try:
+            self._database.write_stuck()
             worked = self._tick()
         except psycopg.Error as error:
             self._database.mend(error)
@@ -189,6 +197,10 @@ class Dispatcher:
 
     def _tick(self) -> bool:
         """Settles and claims in one transaction; False when there was nothing to do."""
+        if self._braking.due:
+            self._braking.pause(self.connection)
+        if self._alone_is_next():
+            return self._claim_alone()
         turns = self._choose()
         if not turns and not self._settling.pending:
             return False
@@ -205,7 +217,7 @@ class Dispatcher:
         free = self._pool.free()
         if self._options.max_jobs is not None:
             free = min(free, self._options.max_jobs - self.counts.claimed)
-        if free <= 0 or self._stop.begun or self._lease_is_lost:
+        if free <= 0 or not self._may_claim or self._alone.blocks(self._settling.held()):
             return []
         bulk_room = None
         if self._options.reserved:
@@ -213,11 +225,27 @@ class Dispatcher:
             bulk_room = self._options.workers - self._options.reserved - bulk
         return self._ready.choose(free, bulk_room)
 
+    @property
+    def _may_claim(self) -> bool:
+        return not self._stop.begun and not self._lease_is_lost
+
+    def _alone_is_next(self) -> bool:
+        return self._alone.waits and not self._settling.held() and self._may_claim and self._pool.free() > 0
+
+    def _claim_alone(self) -> bool:
+        # Gone, paused or at a limit by now: somebody else runs it, or its turn comes again.
+        claim = self._store.claim_one(self.connection, self._alone.take(), self._run_id, within_limits=True)
+        if claim is not None:
+            self._submit([claim])
+        return True
+
     def _apply(self, written: Written) -> None:
         self._ready.hint(written.waiting)
         self._ready.freed(written.freed)
 
     def _submit(self, claims: list[Claim]) -> None:
+        claims, put_back = self._alone.sorted_out(claims, self._settling.held())
+        self._settling.give_back(put_back, "it has to run alone: it was there each time a node was lost")
         self._settling.hold(claims)
         if self._lease_is_lost:
             # It was lost while the claim was on its way: these jobs may be somebody else's in a moment.
@@ -245,19 +273,20 @@ class Dispatcher:
         this run caused due within ``drain_wait``, and no claim of a dead node that waits for its rescue.
         """
         options = self._options
-        if self._settling.held():
+        if self._settling.held() or (self._alone.waits and not self._lease_is_lost):
             return False
         if self._lease_is_lost:
             self._join_under_new_id()
             return False
         if options.max_jobs is not None and self.counts.claimed >= options.max_jobs:
             return True
-        now = time.monotonic()
-        if options.forever or now < self._next_drain_check:
+        if options.forever or not self._draining.is_due():
             return False
-        self._next_drain_check = now + options.poll_interval
         try:
-            return self._look_again()
+            if self._draining.has_to_wait(self.connection) or not self._pool.free():
+                return False
+            # Queues at a limit that others fill are not waited for: they were just tried, and gave nothing.
+            return not self._tick_gave_claims()
         except psycopg.Error as error:
             self._database.mend(error)
             return False
@@ -271,54 +300,34 @@ class Dispatcher:
             self._lease_is_lost = True
             self._database.mend(error)
 
-    def _look_again(self) -> bool:
-        # First what will become available, then what is: housekeeping moves jobs from the one to the other meanwhile.
-        retries, expired = self._store.undrained(self.connection, self._run_id, self._options.drain_wait)
-        self._ready.hint(self._store.promote(self.connection))
-        ready = [found for found in self._store.ready(self.connection) if self._ready.in_scope(found.queue)]
-        self._ready.learn(ready)
-        if retries or expired or not self._pool.free():
-            return False
-        # Queues at a limit that others fill are not waited for: they were just tried, and gave nothing.
-        return not self._tick_gave_claims()
-
     def _tick_gave_claims(self) -> bool:
         before = self.counts.claimed
         while self._tick() and self.counts.claimed == before:
             pass
-        return self.counts.claimed > before
+        return self.counts.claimed > before or self._alone.waits
 
     def _wait(self) -> None:
         fault = self._pool.fault()
         if fault is not None:
             raise fault
-        now = time.monotonic()
-        if now >= self._next_progress:
-            self._next_progress = now + _PROGRESS_INTERVAL
-            self._write_progress()
+        self._progress.write_if_due(self.connection)
+        self._database.keep()
+        if self._stop.due or not self._options.forever:
+            self._database.check_stuck(stopping=self._stop.due)
         checks = [_LONGEST_SLEEP, self._stop.seconds_left()]
-        if not self._settling.held() and not self._options.forever:
-            checks.append(self._next_drain_check - now)
+        if not self._settling.held() and not self._alone.waits and not self._options.forever:
+            checks.append(self._draining.seconds_left)
         sleep = min(check for check in checks if check is not None)
         wait_readable([self._pool.wakeup_fileno(), self._news.fileno()], sleep)
 
-    def _write_progress(self) -> None:
-        rows = [
-            (running.work.job_id, running.work.claim_id, running.progress.done, running.progress.total)
-            for running in self._pool.running()
-            if running.progress.total
-        ]
-        try:
-            self._store.write_progress(self.connection, rows)
-        except (psycopg.Error, BatchprocError) as error:
-            logger.debug("progress was not written: {}", type(error).__name__)
-
     def _pause(self, seconds: float) -> None:
-        # The pool's limits and a stop go on while the database is away.
-        self._stop.heed()
-        if self._stop.due:
-            raise EnvironmentFault(
-                "the node was stopped while the database failed", "what was claimed is taken back by the next run"
-            )
-        self._settling.ended(self._pool.poll())
-        wait_readable([self._pool.wakeup_fileno(), self._news.fileno()], seconds)
+        # The pool's limits and a stop go on while the database is away. News wait: they would end every pause.
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._stop.heed()
+            if self._stop.due:
+                raise EnvironmentFault(
+                    "the node was stopped while the database failed", "what was claimed is taken back by the next run"
+                )
+            self._settling.ended(self._pool.poll())
+            wait_readable([self._pool.wakeup_fileno()], min(left, _SHORT_SLEEP))

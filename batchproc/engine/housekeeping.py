@@ -16,6 +16,7 @@ from batchproc.core.errors import BatchprocError
 from batchproc.core.fairness import Queue
 from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.core.outcome import ErrorClass, Failed
+from batchproc.engine.calm import Calm
 from batchproc.engine.decision import decide
 from batchproc.engine.mailbox import Mailbox
 from batchproc.queue.listener import Listener
@@ -49,15 +50,23 @@ class Held:
     claims: list[Claim]
 
 
-News = ReadyQueue | Hinted | Rescued | Held
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Running claims of this node whose jobs somebody wants cancelled; told again at each look until they end."""
+
+    claims: list[Claim]
+
+
+News = ReadyQueue | Hinted | Rescued | Held | CancelRequested
 
 
 class Housekeeping:
     """A thread with a connection of its own; it tells the dispatcher what it found through the mailbox.
 
     Args:
-        lease: seconds; a dead node's claims are taken back only after one lease of unbroken own connection
-            and database uptime, so that an outage does not make everybody rescue everybody.
+        lease: seconds; a dead node's claims are taken back only after one lease of calm and of database uptime, so
+            that an outage does not make everybody rescue everybody.
+        calm: is told of every look.
     """
 
     def __init__(
@@ -71,6 +80,7 @@ class Housekeeping:
         poll_interval: float,
         lease: float,
         max_node_losses: int,
+        calm: Calm | None = None,
     ) -> None:
         self._store = store
         self._connect = connect
@@ -79,6 +89,7 @@ class Housekeeping:
         self._schema = schema
         self._poll_interval = poll_interval
         self._lease = lease
+        self._calm = calm or Calm(lease)
         self._max_node_losses = max_node_losses
         self._stop = Event()
         self._thread = Thread(target=self._keep, name="housekeeping", daemon=True)
@@ -96,7 +107,9 @@ class Housekeeping:
         pause = 0.0
         while not self._stop.wait(pause):
             try:
-                with self._connect() as connection:
+                with self._calm.asking("housekeeping's connection"):
+                    opened = self._connect()
+                with opened as connection:
                     self._serve(connection)
                 pause = 0.0
             except (psycopg.Error, BatchprocError) as error:
@@ -104,29 +117,39 @@ class Housekeeping:
                 logger.warning("housekeeping lost the database ({}), next try in {:g} s", type(error).__name__, pause)
 
     def _serve(self, connection: Connection[TupleRow]) -> None:
-        connected = time.monotonic()
         listener = Listener(connection, self._schema)
         due = 0.0
         while not self._stop.is_set():
             now = time.monotonic()
             if now >= due:
                 due = now + self._poll_interval
-                self._look(connection, connected)
+                with self._calm.asking("housekeeping"):
+                    self._look(connection)
             # Short waits, so that a stop is noticed; notifications end a wait at once.
-            queues, refresh = listener.wait(min(0.25, max(0.0, due - time.monotonic())))
-            for queue in queues:
+            heard = listener.wait(min(0.25, max(0.0, due - time.monotonic())))
+            for queue in heard.queues:
                 self._news.put(Hinted(queue))
-            if refresh:
+            if heard.cancel:
+                self._tell_cancels(connection)
+            if heard.refresh:
                 due = 0.0
 
-    def _look(self, connection: Connection[TupleRow], connected: float) -> None:
+    def _tell_cancels(self, connection: Connection[TupleRow]) -> None:
+        claims = self._store.cancel_requested(connection)
+        if claims:
+            self._news.put(CancelRequested(claims))
+
+    def _look(self, connection: Connection[TupleRow]) -> None:
+        self._tell_cancels(connection)
+        for queue in self._store.put_right(connection):
+            self._news.put(Hinted(queue))
         for _ in range(_PROMOTIONS):
             promoted = self._store.promote(connection)
             for queue in promoted:
                 self._news.put(Hinted(queue))
             if not promoted or self._stop.is_set():
                 break
-        if time.monotonic() - connected >= self._lease and self._store.uptime(connection) >= self._lease:
+        if self._calm.seconds >= self._lease and self._store.uptime(connection) >= self._lease:
             self._rescue(connection)
         for ready in self._store.ready(connection):
             self._news.put(ready)

@@ -17,6 +17,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.errors import BatchprocError
 from batchproc.core.job import Claim
+from batchproc.engine.calm import Calm
 from batchproc.queue.node_store import NodeStore
 
 # A lease is renewed three times before it would end, and given up this part of it before it does.
@@ -35,6 +36,7 @@ class Lease:
         lost: called once, from a thread of the lease, before the lease ends or as soon as it is known to have;
             again only after ``renewed``.
         held: told with each renewal which claims the node holds by the database's word.
+        calm: is told of every renewal.
     """
 
     def __init__(
@@ -44,12 +46,14 @@ class Lease:
         seconds: float,
         lost: Callable[[], None],
         held: Callable[[list[Claim]], None] = lambda _: None,
+        calm: Calm | None = None,
     ) -> None:
         self._store = store
         self._connect = connect
         self._seconds = seconds
         self._lost = lost
         self._held = held
+        self._calm = calm or Calm(seconds)
         self._changed = Condition()
         self._stopped = False
         self._told = False
@@ -72,10 +76,10 @@ class Lease:
         for thread in self._threads:
             thread.join(_JOIN_SECONDS)
 
-    def renewed(self) -> None:
-        """The node has joined again, under a new id and with a full lease."""
+    def renewed(self, asked: float | None = None) -> None:
+        """The node has joined again, under a new id and with a full lease, for which it asked at that time."""
         with self._changed:
-            self._held_until = time.monotonic() + self._seconds
+            self._held_until = (time.monotonic() if asked is None else asked) + self._seconds
             self._told = False
             self._changed.notify_all()
 
@@ -106,9 +110,10 @@ class Lease:
         """One try; returns the connection, None when it is gone."""
         asked, node_id = time.monotonic(), self._store.node_id
         try:
-            connection = connection or self._connect()
-            lives = self._store.renew(connection, self._seconds)
-            held = self._store.held(connection) if lives else []
+            with self._calm.asking("lease"):
+                connection = connection or self._connect()
+                lives = self._store.renew(connection, self._seconds)
+                held = self._store.held(connection) if lives else []
         except (psycopg.Error, BatchprocError) as error:
             logger.warning("the lease could not be renewed: {}", type(error).__name__)
             if connection is not None:

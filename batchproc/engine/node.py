@@ -4,67 +4,50 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from types import FrameType
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.core.errors import BatchprocError, UsageError
+from batchproc.core.brake import Braked
+from batchproc.core.errors import BatchprocError, EnvironmentFault, UsageError
 from batchproc.core.job import Claim, Lane
 from batchproc.core.outcome import Outcome
-from batchproc.database import connect
-from batchproc.engine import kinds, worker
-from batchproc.engine.counts import Counts
-from batchproc.engine.dispatcher import Dispatcher, DispatchOptions
+from batchproc.database import Session, connect, require_session
+from batchproc.engine import kinds, scarcity, worker
+from batchproc.engine.braking import Braking
+from batchproc.engine.calm import Calm
+from batchproc.engine.dispatch_options import DispatchOptions
+from batchproc.engine.dispatcher import Dispatcher
 from batchproc.engine.housekeeping import Held, Housekeeping, News
 from batchproc.engine.lease import Lease
 from batchproc.engine.mailbox import Mailbox
+from batchproc.engine.outage import Outage
 from batchproc.engine.pool import forkserver
 from batchproc.engine.pool.worker_pool import Entry, PoolOptions, WorkerPool
 from batchproc.engine.ready import Scope
+from batchproc.engine.run_report import RunOptions, RunReport
 from batchproc.engine.settling import Settling
+from batchproc.engine.signals import stopping_signals
 from batchproc.engine.workdir import node_folder
+from batchproc.queue.kind_store import KindStore
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.settings import Settings
 from batchproc.version import __version__
 
+__all__ = ["Node", "RunOptions", "RunReport", "does_not_wait"]
+
 _APPLICATION = "batchproc node"
 # One row that somebody holds, a person in psql or the handler of a cut-off node, must not stop everything else.
-_SESSION = {"options": "-c lock_timeout=5s"}
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What one ``run`` was asked for. ``job_id``: that job alone, due or not."""
-
-    workers: int
-    forever: bool = False
-    max_jobs: int | None = None
-    job_id: int | None = None
-    scope: Scope = field(default_factory=Scope)
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """What a run did. ``left``: jobs of its scope that still wait. ``seconds``: from start to end.
-
-    ``stopped``: it ended because it was asked to.
-    """
-
-    run_id: int
-    counts: Counts
-    left: int
-    seconds: float
-    exit_code: int
-    stopped: bool = False
+_LOCK_TIMEOUT = "2s"
+_LEAST_PATIENCE = 10.0
+_CONNECT_SECONDS = 5
+_PAUSE = 0.5
 
 
 class Node:
@@ -74,6 +57,7 @@ class Node:
         database_url: for claims, settles and the workers.
         direct_url: the same database past a transaction pooler, for LISTEN.
         observe: told every outcome, with the attempt's seconds, before it is written.
+        revive: called before the dispatcher connects; starts a server of our own that has died, without waiting.
     """
 
     def __init__(
@@ -84,12 +68,15 @@ class Node:
         observe: Callable[[Claim, Outcome, float], None],
         *,
         log_to_stderr: bool = True,
+        revive: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._database_url = database_url
         self._direct_url = direct_url
         self._observe = observe
         self._log_to_stderr = log_to_stderr
+        self._revive = revive
+        self._calm = Calm(settings.dispatch.lease)
 
     def run(self, options: RunOptions) -> RunReport:
         """Runs until there is nothing left to do, or until SIGTERM or SIGINT.
@@ -100,22 +87,34 @@ class Node:
         """
         started = time.monotonic()
         node_id = uuid4()
-        with contextlib.ExitStack() as stack:
+        scarcity.require_descriptors(options.workers)
+        with scarcity.as_fault(), contextlib.ExitStack() as stack:
             forkserver.acquire()
             stack.callback(forkserver.release)
             known = kinds.learn(self._settings, str(node_id), log_to_stderr=self._log_to_stderr)
             _require_known(options.scope, known)
             store = NodeStore(self._settings.database.schema_name, node_id, known.specs)
-            settling = Settling(store, known.specs, self._settings.retry.max_node_losses, self._observe)
+            braking = self._braking(options)
+            settling = Settling(
+                store, known.specs, self._settings.retry.max_node_losses, self._observe, settled=braking.note
+            )
             pool = stack.enter_context(self._pool(store, options.workers))
             news: Mailbox[News] = Mailbox()
             stack.callback(news.close)
             run_id = self._join(store, known, options)
             dispatcher = Dispatcher(
-                store, self._connect, pool, news, settling, known.specs, self._dispatch_options(options), run_id
+                store,
+                self._connect,
+                pool,
+                news,
+                settling,
+                known.specs,
+                self._dispatch_options(options),
+                run_id,
+                braking,
             )
             stack.callback(dispatcher.close)
-            stack.enter_context(_stopping_signals(dispatcher.request_stop))
+            stack.enter_context(stopping_signals(dispatcher.request_stop))
             stack.enter_context(self._housekeeping(store, known, news))
             stack.enter_context(self._lease(store, known, options, dispatcher, news))
             try:
@@ -124,29 +123,37 @@ class Node:
                 dispatcher.abandon()
                 self._leave_after(error, store, dispatcher, run_id)
                 raise
-            return self._leave(store, dispatcher, run_id, options, started)
+            braked = dispatcher.insist(lambda connection: braking.standing(connection, known.specs, options))
+            return self._leave(store, dispatcher, run_id, options, started, braked)
 
     # -- the parts
 
-    def _connect(self) -> Connection[TupleRow]:
-        return connect(self._database_url, application_name=_APPLICATION, options=_SESSION)
+    def _connect(self) -> Session:
+        self._revive()
+        return self._connect_to(self._database_url)
 
-    def _connect_for_lease(self) -> Connection[TupleRow]:
+    def _connect_directly(self) -> Session:
+        return self._connect_to(self._direct_url)
+
+    def _connect_to(self, url: str) -> Session:
+        # A server that is silent for longer than a lease is given up; it ends the statement itself before that.
+        patience = max(_LEAST_PATIENCE, self._settings.dispatch.lease)
+        settings = {"lock_timeout": _LOCK_TIMEOUT, "statement_timeout": f"{round(patience * 900)}ms"}
+        return connect(
+            url, application_name=_APPLICATION, connect_timeout=_CONNECT_SECONDS, settings=settings, patience=patience
+        )
+
+    def _connect_for_lease(self) -> Session:
         # A renewal that takes longer than the wait for the next one is given up and tried on a fresh connection.
         bound = max(1.0, self._settings.dispatch.lease / 3)
-        options = {
-            "options": f"-c statement_timeout={round(bound * 1000)}",
-            "tcp_user_timeout": round(bound * 1000),
-        }
         return connect(
             self._database_url,
             application_name=_APPLICATION,
             connect_timeout=max(2, round(bound)),
-            options=options,
+            settings={"statement_timeout": f"{round(bound * 900)}ms"},
+            patience=bound,
+            options={"tcp_user_timeout": round(bound * 1000)},
         )
-
-    def _connect_directly(self) -> Connection[TupleRow]:
-        return connect(self._direct_url, application_name=_APPLICATION, options=_SESSION)
 
     @contextlib.contextmanager
     def _pool(self, store: NodeStore, workers: int) -> Iterator[WorkerPool]:
@@ -176,9 +183,21 @@ class Node:
             "kinds": sorted(options.scope.kinds),
             "lanes": sorted(options.scope.lanes),
         }
-        with self._connect() as connection:
-            store.join(connection, _facts(store, known, options), self._settings.dispatch.lease)
-            return store.start_run(connection, scope)
+        facts = _facts(store.node_id, known, options)
+        outage = Outage(self._settings.database.outage_limit)
+        while True:
+            try:
+                with self._connect() as connection:
+                    self._require_sessions(connection)
+                    store.join(connection, facts, self._settings.dispatch.lease)
+                    return store.start_run(connection, scope)
+            except (psycopg.OperationalError, EnvironmentFault) as error:
+                outage.failed(error)
+                time.sleep(_PAUSE)
+
+    def _require_sessions(self, connection: Session) -> None:
+        if self._settings.resources and self._settings.database.direct_url is None:
+            require_session(connection, "resources")
 
     @contextlib.contextmanager
     def _housekeeping(self, store: NodeStore, known: kinds.Kinds, news: Mailbox[News]) -> Iterator[None]:
@@ -191,6 +210,7 @@ class Node:
             schema=settings.database.schema_name,
             poll_interval=settings.dispatch.poll_interval,
             lease=settings.dispatch.lease,
+            calm=self._calm,
             max_node_losses=settings.retry.max_node_losses,
         )
         housekeeping.start()
@@ -211,12 +231,19 @@ class Node:
         seconds = self._settings.dispatch.lease
 
         def joined_again(connection: Connection[TupleRow]) -> None:
-            store.node_id = uuid4()
-            store.join(connection, _facts(store, known, options), seconds)
-            lease.renewed()
+            # Not known as this node's before it has joined: the lease's thread would find that it has no lease.
+            node_id, asked = uuid4(), time.monotonic()
+            store.join(connection, _facts(node_id, known, options), seconds)
+            store.node_id = node_id
+            lease.renewed(asked)
 
         lease = Lease(
-            store, self._connect_for_lease, seconds, dispatcher.lease_lost, lambda claims: news.put(Held(claims))
+            store,
+            self._connect_for_lease,
+            seconds,
+            dispatcher.lease_lost,
+            lambda claims: news.put(Held(claims)),
+            self._calm,
         )
         dispatcher.join_again = joined_again
         lease.start()
@@ -224,6 +251,11 @@ class Node:
             yield
         finally:
             lease.stop()
+
+    def _braking(self, options: RunOptions) -> Braking:
+        jobs = self._settings.dispatch.brake
+        kind_store = KindStore(self._settings.database.schema_name)
+        return Braking(kind_store, None if options.single or jobs == "off" else jobs)
 
     def _dispatch_options(self, options: RunOptions) -> DispatchOptions:
         dispatch = self._settings.dispatch
@@ -236,25 +268,34 @@ class Node:
             drain_wait=dispatch.drain_wait,
             shutdown_grace=self._settings.pool.shutdown_grace,
             outage_limit=self._settings.database.outage_limit,
+            max_node_losses=self._settings.retry.max_node_losses,
             forever=options.forever,
             max_jobs=1 if options.job_id is not None else options.max_jobs,
             scope=options.scope,
         )
 
     def _leave(
-        self, store: NodeStore, dispatcher: Dispatcher, run_id: int, options: RunOptions, started: float
+        self,
+        store: NodeStore,
+        dispatcher: Dispatcher,
+        run_id: int,
+        options: RunOptions,
+        started: float,
+        braked: tuple[Braked, ...],
     ) -> RunReport:
         counts = dispatcher.counts
-        exit_code = counts.exit_code(self._settings.run.accept_codes)
-        left = store.count_left(
-            dispatcher.connection,
-            tenant_ids=options.scope.tenant_ids,
-            kinds=options.scope.kinds,
-            lanes=options.scope.lanes,
+        exit_code = 3 if braked else counts.exit_code(self._settings.run.accept_codes)
+        scope = options.scope
+        left = dispatcher.insist(
+            lambda connection: store.count_left(
+                connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
+            )
         )
-        report = RunReport(run_id, counts, left, time.monotonic() - started, exit_code, dispatcher.stopping)
-        store.finish_run(dispatcher.connection, run_id, exit_code, counts.plain() | {"left": left})
-        store.leave(dispatcher.connection)
+        seconds = time.monotonic() - started
+        report = RunReport(run_id, counts, left, seconds, exit_code, dispatcher.stopping, braked)
+        final = counts.plain() | {"left": left}
+        dispatcher.insist(lambda connection: store.finish_run(connection, run_id, exit_code, final))
+        dispatcher.insist(store.leave)
         return report
 
     def _leave_after(self, error: BaseException, store: NodeStore, dispatcher: Dispatcher, run_id: int) -> None:
@@ -281,9 +322,9 @@ def does_not_wait(job_id: int) -> UsageError:
     )
 
 
-def _facts(store: NodeStore, known: kinds.Kinds, options: RunOptions) -> NodeFacts:
+def _facts(node_id: UUID, known: kinds.Kinds, options: RunOptions) -> NodeFacts:
     return NodeFacts(
-        node_id=store.node_id,
+        node_id=node_id,
         host=socket.gethostname(),
         pid=os.getpid(),
         slots=options.workers,
@@ -298,19 +339,3 @@ def _require_known(scope: Scope, known: kinds.Kinds) -> None:
     unknown = sorted(scope.kinds - set(known.specs))
     if unknown:
         raise UsageError(f"no handler declares kind {', '.join(unknown)}", f"known: {', '.join(sorted(known.specs))}")
-
-
-@contextlib.contextmanager
-def _stopping_signals(request_stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM, SIGINT and SIGHUP (a closed terminal) ask for a stop, a second one for a stop at once."""
-
-    def asked(_number: int, _frame: FrameType | None) -> None:
-        # Nothing else: a log line could wait for the one that this signal has interrupted.
-        request_stop()
-
-    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

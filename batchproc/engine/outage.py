@@ -9,13 +9,21 @@ from loguru import logger
 
 from batchproc.core.errors import BatchprocError, EnvironmentFault
 
+# Longer than any wait between two failures of one outage: for a lock, an answer, a connection.
+_CALM = 90.0
+
 
 class Outage:
-    """Counts from the first failure to the next success. A limit of so many seconds in between ends the run."""
+    """Counts from the first failure to the next success. A limit of so many seconds in between ends the run.
+
+    Only a transaction that was committed is a success: a server that only reads, or has no room, lets everybody
+    connect. A failure long after the last one begins a new outage, also when there was nothing to commit in between.
+    """
 
     def __init__(self, limit: float) -> None:
-        self._limit = limit
+        self.limit = limit
         self._since: float | None = None
+        self._latest = 0.0
         self._cause = ""
 
     def failed(self, error: psycopg.Error | BatchprocError) -> None:
@@ -26,22 +34,25 @@ class Outage:
         """
         cause = _described(error)
         now = time.monotonic()
-        if self._since is None:
-            self._since = now
+        if self._since is None or now - self._latest > _CALM:
+            self._since, self._cause = now, ""
+        self._latest = now
         if cause != self._cause:
             logger.warning("the database failed ({}), trying again", cause)
             self._cause = cause
-        if now - self._since > self._limit:
+        if now - self._since > self.limit:
             raise EnvironmentFault(
-                f"the database failed for {self._limit:g} s ({cause})",
+                f"the database failed for {self.limit:g} s ({cause})",
                 "what was claimed is taken back by the next run; start it when the database is mended",
             )
 
-    def over(self) -> None:
-        """The database did what it was asked to."""
-        if self._since is not None:
-            logger.info("the database works again after {:.1f} s", time.monotonic() - self._since)
-            self._since, self._cause = None, ""
+    def over(self) -> bool:
+        """The database did what it was asked to; whether it had failed before."""
+        if self._since is None:
+            return False
+        logger.info("the database works again after {:.1f} s", time.monotonic() - self._since)
+        self._since, self._cause = None, ""
+        return True
 
 
 def _described(error: psycopg.Error | BatchprocError) -> str:

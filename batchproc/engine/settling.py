@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from batchproc.engine.counts import Counts
 from batchproc.engine.decision import decide
 from batchproc.engine.pool.worker_pool import Ended as WorkEnded
 from batchproc.engine.pool.worker_pool import Work
+from batchproc.engine.stuck import StuckEndings
 from batchproc.queue.node_store import Ended, NodeStore, Settled
 
 
@@ -33,6 +34,7 @@ class Settling:
 
     Args:
         observe: told every outcome before it is written, for the log and for ``--once``.
+        settled: told every ending that was written.
     """
 
     def __init__(
@@ -41,13 +43,16 @@ class Settling:
         specs: Mapping[str, KindSpec],
         max_node_losses: int,
         observe: Callable[[Claim, Outcome, float], None],
+        settled: Callable[[Claim, Transition], None] = lambda *_: None,
     ) -> None:
         self._store = store
         self._specs = specs
         self._max_node_losses = max_node_losses
         self._observe = observe
+        self._settled = settled
         self._claims: dict[UUID, Claim] = {}
         self._ended: list[WorkEnded] = []
+        self.stuck = StuckEndings()
         self.counts = Counts()
 
     def hold(self, claims: Sequence[Claim]) -> None:
@@ -87,20 +92,28 @@ class Settling:
 
     @property
     def pending(self) -> int:
-        """Endings that are not written yet."""
-        return len(self._ended)
+        """Endings for the next tick to write."""
+        return len(self._ended) - len(self.stuck)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether there are claims, and all of them have ended and wait for the database to take that."""
+        return bool(self._claims) and len(self.stuck) == len(self._claims)
 
     def endings(self, connection: Connection[TupleRow]) -> list[Ended]:
-        """What is to be written, in job_id order."""
-        unfinished = [self._claims[end.work.claim_id] for end in self._ended if not isinstance(end.outcome, Completed)]
+        """What the next tick is to write, in job_id order."""
+        return self._described(connection, [end for end in self._ended if end.work.claim_id not in self.stuck])
+
+    def _described(self, connection: Connection[TupleRow], ended: Sequence[WorkEnded]) -> list[Ended]:
+        unfinished = [self._claims[end.work.claim_id] for end in ended if not isinstance(end.outcome, Completed)]
         if unfinished:
             # A handler's checkpoint may have set the job's counters back meanwhile.
             self._claims.update(self._store.refreshed(connection, unfinished))
-        ordered = sorted(self._ended, key=lambda end: end.work.job_id)
+        ordered = sorted(ended, key=lambda end: end.work.job_id)
         return [Ended(self._decide(end), end.worker_pid, end.seconds) for end in ordered]
 
     def written(self, endings: Sequence[Ended], settled: Settled) -> Written:
-        """Counts what was written and forgets it; what met an error that passes is kept for the next tick.
+        """Counts what was written and forgets it; what met an error that passes is stuck, and tried apart from others.
 
         An ending without a row lost its claim: somebody else settled that job, and nothing is owed.
         """
@@ -114,10 +127,11 @@ class Settling:
             stored = settled.states.get(claim.job_id)
             if stored is None:
                 continue
-            self.counts.add(ending.transition, stored)
+            self._count(claim, ending.transition, stored)
             queue = Queue(claim.lane, claim.tenant_id, claim.kind)
             (waiting if stored is JobState.AVAILABLE else freed).append(queue)
-        self._ended = [end for end in self._ended if end.work.claim_id not in done]
+        self._forget(done)
+        self.stuck.failed(settled.unwritten)
         return Written(waiting, freed)
 
     def write_apart(self, connection: Connection[TupleRow]) -> Written:
@@ -126,18 +140,40 @@ class Settling:
         Raises:
             psycopg.OperationalError: the connection is gone.
         """
-        endings = self.endings(connection)
+        return self._write_apart(connection, self.endings(connection))
+
+    def write_stuck(self, connection: Connection[TupleRow]) -> Written:
+        """Tries those stuck endings again whose time has come. Raises as ``write_apart``."""
+        due = self.stuck.due
+        ended = [end for end in self._ended if end.work.claim_id in due]
+        return self._write_apart(connection, self._described(connection, ended)) if ended else Written([], [])
+
+    def _write_apart(self, connection: Connection[TupleRow], endings: Sequence[Ended]) -> Written:
         return self.written(endings, self._store.settle_one_by_one(connection, endings))
 
-    def forget_written(self, connection: Connection[TupleRow]) -> None:
+    def forget_written(self, connection: Connection[TupleRow]) -> Written:
         """Counts and forgets endings that a commit of unknown fate did write."""
         written = self._store.attempted(connection, [end.work.claim_id for end in self._ended])
+        waiting: list[Queue] = []
+        freed: list[Queue] = []
         for end in self._ended:
             if end.work.claim_id in written:
                 moved = self._decide(end)
-                self.counts.add(moved, moved.state)
-                del self._claims[end.work.claim_id]
-        self._ended = [end for end in self._ended if end.work.claim_id not in written]
+                claim = self._claims.pop(end.work.claim_id)
+                self._count(claim, moved, moved.state)
+                kinds = [claim.kind, *(follow_up.kind for follow_up in moved.follow_ups)]
+                waiting += [Queue(claim.lane, claim.tenant_id, kind) for kind in kinds]
+                freed.append(waiting[-len(kinds)])
+        self._forget(written)
+        return Written(waiting, freed)
+
+    def _forget(self, claim_ids: Collection[UUID]) -> None:
+        self._ended = [end for end in self._ended if end.work.claim_id not in claim_ids]
+        self.stuck.forget(claim_ids)
+
+    def _count(self, claim: Claim, moved: Transition, stored: JobState) -> None:
+        self.counts.add(moved, stored)
+        self._settled(claim, moved)
 
     def _decide(self, end: WorkEnded) -> Transition:
         return decide(self._claims[end.work.claim_id], end.outcome, self._specs, self._max_node_losses)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
-import traceback
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,24 +12,17 @@ from uuid import UUID
 
 import psycopg
 from loguru import logger
-from psycopg import Connection
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
-from pydantic import BaseModel, ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic import ValidationError
 
 from batchproc import log
-from batchproc.core.limits import (
-    DETAIL_CHARACTERS,
-    RESULT_BYTES,
-    ResultTooLarge,
-    bounded_json,
-    bounded_text,
-    clean_value,
-)
-from batchproc.core.outcome import Completed, ErrorClass, Failed, FollowUp, Interrupted, Outcome, Snoozed
-from batchproc.database import SqlFolder, connect
+from batchproc.core.limits import ResultTooLarge
+from batchproc.core.outcome import ErrorClass, Failed, Interrupted, Outcome
+from batchproc.database import Session, SqlFolder, Unreachable, connect, is_lost
+from batchproc.engine import ending
 from batchproc.engine.pool import child_setup
+from batchproc.engine.worker_state import WorkerState
 from batchproc.handlers import registry
 from batchproc.handlers.args import describe_invalid, validated_args
 from batchproc.handlers.context import APPLICATION, Context, ProgressSink
@@ -38,11 +30,17 @@ from batchproc.handlers.errors import ClaimLost, Failure, Snooze, StorageUnavail
 from batchproc.handlers.registry import Handler, Registry
 from batchproc.settings import Settings
 
-# Codes that any kind may end with, declared or not.
-_RESERVED = frozenset({"internal_error", "no_space", "storage_unavailable"})
 _SESSION = {
-    "options": "-c lock_timeout=30s -c idle_in_transaction_session_timeout=10min -c client_connection_check_interval=5s"
+    "lock_timeout": "30s",
+    "idle_in_transaction_session_timeout": "10min",
+    "client_connection_check_interval": "5s",
 }
+
+
+_DATABASE_PATIENCE = 15.0
+_DATABASE_PAUSE = 0.1
+# What a handler may leave in a session, but for an open transaction.
+_CLEAR_SESSION = b"reset session authorization; reset all; discard temp; unlisten *; select pg_advisory_unlock_all()"
 
 
 class WorkerProgress(ProgressSink, Protocol):
@@ -70,15 +68,18 @@ class Worker:
         progress: WorkerProgress,
         workdir: Path,
         *,
+        state: WorkerState | None = None,
         debug: bool = False,
     ) -> None:
         self._options = options
         self._handlers = handlers
         self._progress = progress
         self._workdir = workdir
+        self._state = state
         self._debug = debug
         self._sql = SqlFolder("batchproc.queue", options.settings.database.schema_name)
-        self._connection: Connection[TupleRow] | None = None
+        self._connection: Session | None = None
+        self._lent = False
 
     def run(self, job_id: int, claim_id: UUID) -> Outcome:
         """One attempt. Every exception becomes an outcome; with ``debug`` those of the handler come through."""
@@ -88,8 +89,10 @@ class Worker:
             return self._run(job_id, claim_id)
         except _DebugStop as stop:
             raise stop.original from None
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this attempt's failure alone
-            logger.bind(job_id=job_id).opt(exception=error).error("the attempt failed outside its handler")
+        except BaseException as error:  # whatever it is, it is this attempt's failure alone
+            if self._debug and not isinstance(error, Exception):
+                raise
+            ending.record(error, "the attempt of job {} failed outside its handler", job_id)
             return self.unexpected(error)
         finally:
             self._restore(job_id, pid)
@@ -99,32 +102,56 @@ class Worker:
         if self._connection is not None:
             self._connection.close()
 
-    def connect(self) -> Connection[TupleRow]:
+    def connect(self) -> Session:
         """This worker's connection, opened when first needed and again when it broke."""
         if self._connection is None or self._connection.closed or self._connection.broken:
-            self._connection = connect(self._options.database_url, application_name=APPLICATION, options=_SESSION)
-            self._progress.note_backend(self._connection.info.backend_pid)
+            self._connection = connect(self._options.database_url, application_name=APPLICATION, settings=_SESSION)
+            # A pooler's process ids are its own: on the server they may be those of anybody's backend.
+            self._progress.note_backend(0 if self._connection.pooled else self._connection.info.backend_pid)
         return self._connection
+
+    def _lend(self) -> Session:
+        """The connection, for a handler: it may leave things in the session."""
+        self._lent = True
+        return self.connect()
 
     def _restore(self, job_id: int, pid: int) -> None:
         """Leaves nothing of this job to the next one, which may be another tenant's."""
         if os.getpid() != pid:
             # A handler forked and let the child return: it must not go on as a second worker on the same pipes.
             os._exit(0)
+        self._restore_connection(job_id)
+        if self._state is not None:
+            self._state.put_back(job_id)
+
+    def _restore_connection(self, job_id: int) -> None:
+        lent, self._lent = self._lent, False
         connection = self._connection
-        if connection is None:
+        if connection is None or not lent:
             return
         if connection.info.transaction_status is not TransactionStatus.IDLE:
             # In a transaction that a handler left open, the next job's writes would be lost with it.
             if not connection.closed:
                 logger.bind(job_id=job_id).error("the handler left a transaction open: it is rolled back")
             connection.close()
-        else:
-            connection.row_factory = tuple_row
-            connection.autocommit = True
+            return
+        connection.row_factory = tuple_row
+        connection.autocommit = True
+        try:
+            if threading.active_count() > 1:  # a thread that it left may go on using it
+                connection.close()
+            elif not connection.pooled:
+                connection.execute(_CLEAR_SESSION, prepare=False)
+        except psycopg.Error:
+            connection.close()
 
     def _run(self, job_id: int, claim_id: UUID) -> Outcome:
-        row = self._load(job_id, claim_id)
+        try:
+            row = self._load(job_id, claim_id)
+        except StorageUnavailable as error:
+            if self._progress.stopping():
+                return Interrupted("the node stopped before the job began")
+            return Failed(ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable", detail=error.detail)
         if row is None:
             return Interrupted("the claim was lost before the job started")
         tenant_id, tenant, kind, attempt, document_id, args, tenant_settings = row
@@ -143,20 +170,35 @@ class Worker:
             workdir=self._workdir,
             settings=self._options.settings,
             sink=self._progress,
-            connect=self.connect,
+            connect=self._lend,
         )
         with logger.contextualize(job_id=job_id, tenant=tenant, kind=kind, attempt=attempt):
             return self._call(entry, context, args)
 
     def _load(self, job_id: int, claim_id: UUID) -> TupleRow | None:
+        """The job, when it is still held by that claim. A database that is away for a moment is waited for.
+
+        Raises:
+            StorageUnavailable: it is away for longer; the job has not begun, and its attempt does not count.
+        """
         statement = self._sql["job_for_worker"]
-        try:
-            return self.connect().execute(statement, [job_id, claim_id]).fetchone()
-        except psycopg.OperationalError:
-            # The connection may have died while the worker was idle; a fresh one decides.
-            if self._connection is not None:
-                self._connection.close()
-            return self.connect().execute(statement, [job_id, claim_id]).fetchone()
+        give_up = time.monotonic() + _DATABASE_PATIENCE
+        while True:
+            try:
+                connection = self.connect()
+                connection.patience = _DATABASE_PATIENCE
+                row = connection.execute(statement, [job_id, claim_id]).fetchone()
+                connection.patience = None  # a handler's statements have the time that its job has
+                return row
+            except (psycopg.Error, Unreachable) as error:
+                # The connection may have died while the worker was idle; a fresh one decides.
+                self.close()
+                if not is_lost(error):
+                    raise
+                if time.monotonic() > give_up or self._progress.stopping():
+                    raise StorageUnavailable("the worker could not reach the database") from error
+            self._progress.beat()
+            time.sleep(_DATABASE_PAUSE)
 
     def _call(self, entry: Handler, context: Context, args: dict[str, Any]) -> Outcome:
         try:
@@ -167,90 +209,36 @@ class Worker:
             return Failed(ErrorClass.INVALID, "invalid_args", detail=describe_invalid(error))
         try:
             returned = entry.function(context, *arguments)
-            return _completed(returned, context.follow_ups)
+            return ending.completed(returned, context.follow_ups)
         except ResultTooLarge as error:
             return Failed(ErrorClass.PERMANENT, "result_too_large", detail=str(error))
         except Snooze as snooze:
-            return Snoozed(snooze.seconds)
+            return ending.snoozed(snooze)
         except ClaimLost:
             return Interrupted("the claim was lost while the job ran")
         except Failure as failure:
-            return self._declared(entry, failure)
+            return ending.declared(entry.spec, failure)
         except StorageUnavailable as error:
             return Failed(ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable", detail=error.detail)
-        except Exception as error:
+        except BaseException as error:
             if self._debug:
                 raise _DebugStop(error) from error
-            context.log.opt(exception=error).error("the handler raised {}", type(error).__name__)
+            ending.record(error, "the handler raised {}", type(error).__name__)
+            if isinstance(error, psycopg.Error):
+                # Whatever is wrong with it, such as a server that only reads, the next job gets a fresh one.
+                self.close()
             return self.unexpected(error)
 
-    def _declared(self, entry: Handler, failure: Failure) -> Failed:
-        error_class = ErrorClass.TRANSIENT if failure.retry else ErrorClass.PERMANENT
-        if failure.code not in entry.spec.failure_codes | _RESERVED:
-            logger.error(
-                "kind {} raised the failure code {!r}, which it does not declare", entry.spec.name, failure.code
-            )
-            return Failed(
-                error_class, "internal_error", _place(failure), "the handler raised an undeclared failure code"
-            )
-        detail = bounded_text(failure.detail, DETAIL_CHARACTERS)
-        return Failed(error_class, failure.code, _place(failure), detail)
-
-    def unexpected(self, error: Exception) -> Failed:
+    def unexpected(self, error: BaseException) -> Failed:
         """The failure that an exception nobody declared stands for."""
-        detail = _message(error) if self._options.settings.errors.keep_messages else None
-        if isinstance(error, MemoryError):
-            return Failed(ErrorClass.OUT_OF_MEMORY, "out_of_memory", _place(error), detail)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return Failed(ErrorClass.TRANSIENT, "no_space", _place(error), detail)
-        return Failed(ErrorClass.TRANSIENT, "internal_error", _place(error), detail)
+        return ending.unexpected(error, keep_message=self._options.settings.errors.keep_messages)
 
 
 class _DebugStop(Exception):
     """Carries a handler's exception past the conversion into an outcome."""
 
-    def __init__(self, original: Exception) -> None:
-        super().__init__(str(original))
+    def __init__(self, original: BaseException) -> None:
         self.original = original
-
-
-def _completed(returned: Any, follow_ups: list[FollowUp]) -> Completed:
-    plain = tuple(_stored_follow_up(item) for item in follow_ups)
-    if returned is None:
-        return Completed(None, plain)
-    if not isinstance(returned, BaseModel):
-        raise TypeError(f"a handler returns a pydantic model or None, not {type(returned).__name__}")
-    partial = bool(getattr(returned, "partial", False))
-    return Completed(bounded_json(_as_json(returned)), plain, partial)
-
-
-def _stored_follow_up(item: FollowUp) -> FollowUp:
-    args = clean_value(item.args)
-    if len(json.dumps(args)) > RESULT_BYTES:
-        raise ResultTooLarge(f"the args of a follow-up of kind {item.kind}: at most {RESULT_BYTES} bytes are stored")
-    return FollowUp(item.kind, args, item.document_id, item.unique_key)
-
-
-def _as_json(returned: BaseModel) -> str:
-    try:
-        return returned.model_dump_json()
-    except PydanticSerializationError:
-        # Half a surrogate pair is no UTF-8; without it the result is worth as much.
-        return to_json(clean_value(returned.model_dump())).decode()
-
-
-def _place(error: BaseException) -> str:
-    """The exception's type and where it was raised: ``ValueError at scan.py:12``."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{where}"
-
-
-def _message(error: BaseException) -> str | None:
-    try:
-        return bounded_text(log.redact(str(error)), DETAIL_CHARACTERS)
-    except Exception:  # noqa: BLE001 - an exception whose text cannot be had has none
-        return None
 
 
 _worker: Worker | None = None
@@ -263,9 +251,15 @@ def initialize(options: WorkerOptions) -> None:
     logging = settings.logging
     if not options.log_to_stderr:
         send_prints_to(logging.file)
-    log.setup(logging.level, logging.format, logging.file, stderr=options.log_to_stderr)
+
+    def set_up_log() -> None:
+        log.setup(logging.level, logging.format, logging.file, stderr=options.log_to_stderr)
+
+    set_up_log()
     handlers = registry.for_settings(settings)
-    _worker = Worker(options, handlers, child_setup.current_progress(), child_setup.current_workdir())
+    child_setup.bound_address_space()  # on top of what the handlers have loaded
+    progress, workdir = child_setup.current_progress(), child_setup.current_workdir()
+    _worker = Worker(options, handlers, progress, workdir, state=WorkerState(set_up_log, progress.declare_unfit))
 
 
 def send_prints_to(file: Path | None) -> None:

@@ -16,7 +16,7 @@ from psycopg.rows import TupleRow
 from pydantic import BaseModel
 
 from batchproc.core.outcome import FollowUp
-from batchproc.database import connect
+from batchproc.database import connect, is_pooled, require_session
 from batchproc.documents.store import Document, DocumentStore
 from batchproc.handlers.errors import ClaimLost, Failure
 from batchproc.handlers.resource_slots import resource_slot
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 APPLICATION = "batchproc worker"
 """What every connection of a worker is called in ``pg_stat_activity``."""
+
+
+def transaction_name(claim_id: UUID) -> str:
+    """What a transaction of that claim is called there, behind a pooler, as long as it lasts."""
+    return f"{APPLICATION} {claim_id}"
 
 
 class ProgressSink(Protocol):
@@ -88,6 +93,9 @@ class Context:
         """
         connection = self.connect()
         with connection.transaction():
+            if is_pooled(connection):
+                # By this name the node ends it when it kills this worker.
+                self._fence.call(connection, transaction_name(self.claim_id))
             if not self._fence.lock(connection, self.job_id, self.claim_id):
                 raise ClaimLost(f"job {self.job_id} is no longer claimed by {self.claim_id}")
             yield connection
@@ -136,6 +144,7 @@ class Context:
 
         Raises:
             Failure: the settings have no such resource (code ``internal_error``).
+            UsageError: the database is behind a transaction pooler, and ``database.direct_url`` does not lead past it.
         """
         slots = self.settings.resources.get(name)
         if slots is None:
@@ -143,15 +152,16 @@ class Context:
         schema = self.settings.database.schema_name
         direct_url = self.settings.database.direct_url
         if direct_url is None:
-            with resource_slot(self.connect(), schema, name, slots, self.sink.beat):
+            session = self.connect()
+            require_session(session, "resources")
+            with resource_slot(session, schema, name, slots, self.sink.beat):
                 yield
         else:
             # Behind a transaction pooler the worker's connection is no session; the lock needs one.
-            with (
-                connect(direct_url.get_secret_value(), application_name=APPLICATION) as session,
-                resource_slot(session, schema, name, slots, self.sink.beat),
-            ):
-                yield
+            with connect(direct_url.get_secret_value(), application_name=APPLICATION) as direct:
+                require_session(direct, "resources")
+                with resource_slot(direct, schema, name, slots, self.sink.beat):
+                    yield
 
     @property
     def stopping(self) -> bool:

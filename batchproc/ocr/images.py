@@ -12,6 +12,7 @@ from typing import Final
 
 from PIL import ExifTags, Image, ImageOps
 
+from batchproc.ocr import memory
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.pages import PageImage
@@ -129,7 +130,9 @@ class ImagePage:
     def image(self, dpi: int) -> PageImage:
         with _decoding(self._stream):
             self._image.seek(self._index)
-            self._bounds.check_pixels(*self._image.size)
+            width, height = self._image.size
+            self._bounds.check_pixels(width, height)
+        with memory.room(memory.PER_PIXEL * width * height), _decoding(self._stream):
             resolution = credible(self._image.size, _stated_resolution(self._image))
             inverted = _is_inverted(self._image)
             if self._image.mode == "RGB":

@@ -12,7 +12,7 @@ import pypdfium2 as pdfium  # type: ignore[import-untyped]  # it ships no types
 import pypdfium2.raw as raw  # type: ignore[import-untyped]
 from PIL import Image
 
-from batchproc.ocr import pdf_objects
+from batchproc.ocr import memory, pdf_objects
 from batchproc.ocr.bounds import NOMINAL_DPI, Bounds
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.pages import PageImage, TextLayer
@@ -53,7 +53,8 @@ class PdfSource:
             raise IndexError(index)
         self._leave_page()
         try:
-            self._page = PdfPage(self._document[index], self._bounds)
+            with memory.room():
+                self._page = PdfPage(self._document[index], self._bounds)
         except pdfium.PdfiumError as error:
             self._stream.raw.raise_storage_error()
             raise OcrFailure("unreadable_file", "pdfium cannot load the page") from error
@@ -99,16 +100,20 @@ class PdfPage:
         except pdfium.PdfiumError as error:
             raise OcrFailure("unreadable_file", "pdfium cannot read the page's text") from error
         try:
-            return self._read_text(textpage)
+            with memory.room():
+                return self._read_text(textpage)
         finally:
             textpage.close()
 
     def image(self, dpi: int) -> PageImage:
         sheet_width, sheet_height = self._page.get_size()
         width, height, dpi = self._bounds.render_size(sheet_width, sheet_height, dpi)
+        most = width * height
         for image in pdf_objects.images(self._page.raw):
             self._bounds.check_pixels(image.width, image.height)
-        return PageImage(self._render(width, height), dpi)
+            most = max(most, image.width * image.height)
+        with memory.room(memory.PER_PIXEL * most):  # without, pdfium leaves out the images, and the page is blank
+            return PageImage(self._render(width, height), dpi)
 
     def close(self) -> None:
         self._page.close()

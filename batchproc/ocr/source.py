@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import BinaryIO, Final
 
+from batchproc.ocr import memory
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.images import ImageSource
@@ -60,6 +61,7 @@ def open_source(data: BinaryIO | int, *, bounds: Bounds, password: str | None = 
     kind = media_type(buffered.read(HEAD_BYTES))
     if kind is None:
         raise OcrFailure("unsupported_type", "by its content no PDF, TIFF, PNG, JPEG or GIF")
-    if kind == "application/pdf":
-        return PdfSource(buffered, bounds=bounds, password=password)
-    return ImageSource(buffered, kind, bounds=bounds)
+    with memory.room():
+        if kind == "application/pdf":
+            return PdfSource(buffered, bounds=bounds, password=password)
+        return ImageSource(buffered, kind, bounds=bounds)

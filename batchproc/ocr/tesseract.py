@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
 import tesserocr
 from PIL import Image
 
+from batchproc.ocr import memory
 from batchproc.ocr.engine import Orientation, Recognised, named
 from batchproc.ocr.errors import OcrFailure
-from batchproc.ocr.tessdata import ORIENTATION, Tessdata
+from batchproc.ocr.tessdata import ORIENTATION, SUFFIX, Tessdata
 from batchproc.ocr.text_layer import normalised_text
 
 MAX_LOADED: Final = 3
@@ -52,16 +54,17 @@ class TesseractEngine:
 
     def recognise(self, image: Image.Image, *, dpi: int, languages: tuple[str, ...]) -> Recognised:
         api = self._api(languages)
-        _show(api, image, dpi)
-        try:
-            if not api.Recognize():
-                raise OcrFailure("engine_failed", "Tesseract cannot read the page")
-            text = normalised_text(api.GetUTF8Text())
-            words = len(text.split())
-            confidence = float(api.MeanTextConf()) if words else None  # without words it says 95
-            return Recognised(text, confidence, words, SIDEWAYS if words and _runs_downwards(api) else 0)
-        finally:
-            api.Clear()
+        with _room_for(image):
+            _show(api, image, dpi)
+            try:
+                if not api.Recognize():
+                    raise OcrFailure("engine_failed", "Tesseract cannot read the page")
+                text = normalised_text(api.GetUTF8Text())
+                words = len(text.split())
+                confidence = float(api.MeanTextConf()) if words else None  # without words it says 95
+                return Recognised(text, confidence, words, SIDEWAYS if words and _runs_downwards(api) else 0)
+            finally:
+                api.Clear()
 
     def orientation(self, image: Image.Image, dpi: int) -> Orientation | None:
         if not self._data.has_orientation():
@@ -70,11 +73,12 @@ class TesseractEngine:
             self._orientation = self._load((ORIENTATION,), psm=tesserocr.PSM.OSD_ONLY)
         # Half of 300 dpi takes two thirds of the time, and is less sure where it is wrong: 2.0 at most, not 5.4.
         factor = max(1, dpi // _ORIENTATION_DPI)
-        _show(self._orientation, image.reduce(factor), dpi // factor)
-        try:
-            found = self._orientation.DetectOrientationScript()
-        finally:
-            self._orientation.Clear()
+        with _room_for(image):
+            _show(self._orientation, image.reduce(factor), dpi // factor)
+            try:
+                found = self._orientation.DetectOrientationScript()
+            finally:
+                self._orientation.Clear()
         if not found:
             return None
         return Orientation(-int(found["orient_deg"]) % 360, float(found["orient_conf"]))
@@ -98,17 +102,26 @@ class TesseractEngine:
 
     def _load(self, languages: tuple[str, ...], **options: Any) -> Any:
         """Raises OcrFailure `missing_language`, also where Tesseract would drop a language without a word."""
-        with self._data.folder_with(languages) as folder:
+        with self._data.folder_with(languages) as folder, memory.room(_bytes_to_load(folder, languages)):
             try:
                 # The path is never left out: tesserocr's own default is the current folder.
                 api = tesserocr.PyTessBaseAPI(path=f"{folder}/", lang="+".join(languages), variables=_QUIET, **options)
             except RuntimeError as error:
                 raise OcrFailure("missing_language", f"damaged language data for {named(languages)}") from error
-        dropped = set(languages) - set(api.GetLoadedLanguages())
-        if dropped:
-            api.End()
-            raise OcrFailure("missing_language", f"damaged language data for {named(sorted(dropped))}")
-        return api
+            dropped = set(languages) - set(api.GetLoadedLanguages())
+            if dropped:
+                api.End()
+                raise OcrFailure("missing_language", f"damaged language data for {named(sorted(dropped))}")
+            return api
+
+
+def _room_for(image: Image.Image) -> AbstractContextManager[None]:
+    return memory.room(memory.PER_PIXEL * image.width * image.height)
+
+
+def _bytes_to_load(folder: Path, languages: Sequence[str]) -> int:
+    """Of the largest blocks: the files are read whole and copied part by part."""
+    return max((folder / (language + SUFFIX)).stat().st_size for language in languages)
 
 
 def _show(api: Any, image: Image.Image, dpi: int) -> None:

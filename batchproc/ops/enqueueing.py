@@ -18,6 +18,7 @@ from batchproc.core.job import Lane, NewJob
 from batchproc.core.limits import clean_value
 from batchproc.handlers.args import describe_invalid, validated_args
 from batchproc.handlers.registry import Registry
+from batchproc.ops import strict_json
 from batchproc.queue.store import JobStore, Tenant
 
 ARGS_BYTES = 64 * 1024
@@ -57,7 +58,7 @@ def new_job(registry: Registry, tenant: Tenant, kind: str, line: JobLine, *, lan
     return NewJob(
         tenant_id=tenant.tenant_id,
         kind=kind,
-        args=_storable(line.args),
+        args=storable_args(line.args),
         document_id=document_id,
         lane=_lane(chosen) if chosen else (declared if declared is not None else Lane.BULK),
         priority=_within(line.priority if line.priority is not None else priority, "priority", 1, 9),
@@ -86,19 +87,21 @@ def parse_lines(stream: BinaryIO) -> Iterator[tuple[int, JobLine]]:
         if not raw.strip():
             continue
         try:
-            yield number, JobLine.model_validate_json(raw)
+            yield number, JobLine.model_validate(strict_json.loads(raw))
         except ValidationError as error:
             raise UsageError(f"line {number}: {describe_invalid(error)}", "nothing was enqueued") from None
+        except ValueError as error:
+            raise UsageError(f"line {number} is not JSON: {error}", "nothing was enqueued") from None
 
 
 def parse_args(text: str) -> dict[str, Any]:
     """``--args``: a JSON object. Raises UsageError."""
     try:
-        args = json.loads(text)
+        args = strict_json.loads(text)
+    except strict_json.NestedTooDeeply:
+        raise _too_deep() from None
     except ValueError as error:
         raise UsageError(f"--args is not JSON: {error}", """write it as --args '{"name": "value"}'""") from None
-    except RecursionError:
-        raise _too_deep() from None
     if not isinstance(args, dict):
         raise UsageError("--args is not a JSON object", """write it as --args '{"name": "value"}'""")
     return args
@@ -121,22 +124,33 @@ def parse_time(text: str, now: datetime) -> datetime:
 
 
 def aware(moment: datetime | None) -> datetime | None:
-    """A time without an offset is local time."""
-    return moment.astimezone() if moment is not None else None
-
-
-def _storable(args: dict[str, Any]) -> dict[str, Any]:
+    """A time without an offset is local time. Raises UsageError for one at the ends of the calendar."""
     try:
-        if len(json.dumps(args)) > ARGS_BYTES:
-            raise UsageError(f"args of more than {ARGS_BYTES} bytes", "put the content elsewhere and pass its id")
+        return moment.astimezone() if moment is not None else None
+    except (ValueError, OverflowError):
+        raise UsageError("run_at is no time that a calendar has", "write it as 2026-12-31T22:00") from None
+
+
+def storable_args(args: dict[str, Any]) -> dict[str, Any]:
+    """The args as they are stored: without what PostgreSQL cannot hold, and bounded.
+
+    Raises:
+        UsageError: more than 64 kB as JSON, nested too deeply, or no JSON at all.
+    """
+    try:
+        size = len(json.dumps(args, allow_nan=False))
+        if size > ARGS_BYTES:
+            raise UsageError(f"args of {size} bytes, at most {ARGS_BYTES}", "put the content elsewhere, pass its id")
         cleaned: dict[str, Any] = clean_value(args)
     except RecursionError:
         raise _too_deep() from None
+    except (TypeError, ValueError):
+        raise UsageError("args that are no JSON", "use texts, finite numbers, lists and objects of those") from None
     return cleaned
 
 
 def _too_deep() -> UsageError:
-    return UsageError("args nested too deeply", "put the content elsewhere and pass its id")
+    return UsageError("args nested too deeply", "put the content elsewhere, pass its id")
 
 
 def _document(kind: str, line: JobLine) -> int | None:

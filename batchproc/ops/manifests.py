@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +13,11 @@ from batchproc.core.errors import UsageError
 from batchproc.core.limits import clean_text
 from batchproc.documents.languages import LANGUAGES_PATTERN
 from batchproc.documents.paths import display_path, path_from_text
+from batchproc.ops import strict_json
 
 LINE_BYTES = 1024 * 1024
+MAX_BAD_LINES = 1000
+"""A file with more of them is no manifest; each is told, and so has to be remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +69,21 @@ def read_manifest(manifest: bytes) -> Iterator[ManifestEntry | BadLine]:
     folder = os.path.dirname(os.path.realpath(manifest))  # noqa: PTH120 - pathlib knows no bytes
     try:
         with open(manifest, "rb") as lines:  # noqa: PTH123 - as above
-            number = 0
+            number = bad = 0
             while line := lines.readline(LINE_BYTES + 1):
                 number += 1
                 place = manifest + b":%d" % number
                 if len(line) > LINE_BYTES:
                     yield BadLine(place, f"longer than {LINE_BYTES} bytes; what follows it is not read")
                     return
-                if line.strip():
-                    yield _read(line, folder, place)
+                if not line.strip():
+                    continue
+                found = _read(line, folder, place)
+                yield found
+                bad += isinstance(found, BadLine)
+                if bad == MAX_BAD_LINES:
+                    yield BadLine(place, f"the {MAX_BAD_LINES}th bad line; what follows it is not read")
+                    return
     except OSError as error:
         raise UsageError(
             f"the manifest {display_path(manifest)} cannot be read: {os.strerror(error.errno or 0)}",
@@ -85,8 +93,8 @@ def read_manifest(manifest: bytes) -> Iterator[ManifestEntry | BadLine]:
 
 def _read(line: bytes, folder: bytes, place: bytes) -> ManifestEntry | BadLine:
     try:
-        found = _Line.model_validate(json.loads(line))
-    except (ValueError, RecursionError) as error:
+        found = _Line.model_validate(strict_json.loads(line))
+    except ValueError as error:
         return BadLine(place, _reason(error))
     path = os.path.join(folder, path_from_text(found.path))  # noqa: PTH118 - as above
     return ManifestEntry(path, found.external_id, found.language, found.title)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from batchproc.core.brake import Braked
 from batchproc.documents.paths import terminal_path
 from batchproc.engine.node import RunReport
 from batchproc.log import one_line
@@ -12,26 +13,43 @@ from batchproc.log import one_line
 SHOWN_FAILURES = 20
 
 _ADVICE = {
+    "database_lost": "see the database's log for why it ended connections, then retry it",
     "encrypted": "import a copy without a password",
     "empty_file": "scan or upload it again",
     "invalid_args": "enqueue it again with args that fit its kind",
+    "internal_error": "its handler raised what it does not declare: run it alone with --once",
     "missing_language": 'install the language, or run ocr with others: --args \'{"languages": ["deu"]}\'',
     "out_of_memory": "raise pool.memory_limit_mb, or split the document",
     "poison": "its worker died again and again: run it alone with --once",
     "source_changed": "the original is not what was imported: restore it, or import the new file",
     "source_missing": "bring the file back, or check that the archive is mounted",
+    "no_space": "make room on the disk of the temp folder",
     "stalled": "a page made no progress: run it alone with --once",
     "storage_unavailable": "check that the archive is mounted",
     "timeout": "raise the kind's timeout under kinds:, or look at it with --once",
     "too_large": "raise ocr.bounds, or split it",
+    "unknown_kind": "run a release that has a handler of that kind, or add its module to handlers:",
     "unreadable_file": "scan or upload it again",
     "unsupported_type": "remove it from the archive, or convert it",
+}
+
+_BRAKE_ADVICE = {
+    "internal_error": "its handler fails on everything: take the last release back, or mend it",
+    "no_space": "make room on the disk of the temp folder",
+    "poison": "its workers die on everything: take the last release back, or mend it",
+    "source_missing": "check that the archive is mounted",
+    "unknown_kind": "its handler cannot be imported by the workers any more: mend the installation",
 }
 
 
 def plain(report: RunReport) -> dict[str, Any]:
     """The report under its stable keys."""
-    return {**report.counts.plain(), "left": report.left, "seconds": round(report.seconds, 3)}
+    return {
+        **report.counts.plain(),
+        "left": report.left,
+        "seconds": round(report.seconds, 3),
+        "braked": {braked.kind: braked.code for braked in report.braked},
+    }
 
 
 def lines(report: RunReport, failures: list[dict[str, Any]], accepted: Collection[str]) -> list[str]:
@@ -45,6 +63,7 @@ def lines(report: RunReport, failures: list[dict[str, Any]], accepted: Collectio
     text = [_failure(row) for row in failures[:SHOWN_FAILURES] if row["failure_code"] not in accepted]
     if len(failures) > SHOWN_FAILURES:
         text.append("... and more: batchproc jobs list --state discarded")
+    text.extend(_braked(braked) for braked in report.braked)
     if counts.storage_unavailable:
         text.append("a storage was unavailable: check that the archive is mounted, the jobs wait")
     if counts.codes:
@@ -55,6 +74,16 @@ def lines(report: RunReport, failures: list[dict[str, Any]], accepted: Collectio
         text.append("stopped by a signal before everything was done")
     text.append(f"run {report.run_id}: {done}, {report.left} left, {report.seconds:.1f} s, exit {report.exit_code}")
     return text
+
+
+def _braked(braked: Braked) -> str:
+    advice = _BRAKE_ADVICE.get(braked.code, "mend what is wrong")
+    return (
+        f"kind {braked.kind} is paused by the brake: {braked.reason}: {advice}"
+        f" (batchproc jobs list --kind {braked.kind} --failure-code {braked.code} shows where to look), then:"
+        f" batchproc kinds set {braked.kind} --resume; what was discarded before goes on with:"
+        " batchproc jobs retry JOB_ID..."
+    )
 
 
 def _failure(row: dict[str, Any]) -> str:

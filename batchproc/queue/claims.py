@@ -21,6 +21,10 @@ class ClaimFence:
         """True when the job is still held by this claim; its row then stays locked to the transaction's end."""
         return connection.execute(self._sql["lock_claim"], [job_id, claim_id]).fetchone() is not None
 
+    def call(self, connection: Connection[TupleRow], name: str) -> None:
+        """Names this transaction in ``pg_stat_activity``; at most 63 characters."""
+        connection.execute(self._sql["name_transaction"], [name])
+
     def is_claimed(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> bool:
         """True when the job is held by this claim at this moment; nothing is locked, and no lock waited for."""
         return connection.execute(self._sql["is_claimed"], [job_id, claim_id]).fetchone() is not None

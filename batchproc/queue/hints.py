@@ -9,6 +9,8 @@ from batchproc.core.job import Lane
 from batchproc.core.limits import CODE
 
 REFRESH = "refresh"
+# Somebody wants running jobs cancelled; an older node, which does not know the word, takes it for a refresh.
+CANCEL = "cancel"
 _LONGEST = 200  # characters; PostgreSQL refuses 8,000 bytes, and with it the transaction that notifies
 _LARGEST_ID = 2**63 - 1
 

@@ -11,7 +11,7 @@ from psycopg import Connection, sql
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import EnvironmentFault, UsageError
-from batchproc.database import SCHEMA, SqlFolder
+from batchproc.database import SCHEMA, SqlFolder, require_session
 
 # The oldest schema this code can work with, and the newest it knows.
 CODE_VERSION = 1
@@ -83,8 +83,10 @@ def apply(connection: Connection[TupleRow], schema: str = SCHEMA) -> list[Migrat
     transaction pooler) in autocommit mode.
 
     Raises:
+        UsageError: ``connection`` is behind a transaction pooler.
         EnvironmentFault: the database needs newer code, or refuses a statement.
     """
+    require_session(connection, "migrations")
     connection.execute("select pg_advisory_lock(%s)", [_LOCK_KEY])
     try:
         missing = pending(connection, schema)

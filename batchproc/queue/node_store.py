@@ -16,14 +16,16 @@ from psycopg.rows import TupleRow
 from batchproc.core.fairness import Queue, Turn
 from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.database import SqlFolder
+from batchproc.queue.apart import SetAside
 from batchproc.queue.endings import Ended, Settled, ending_json, without_content
+from batchproc.queue.upkeep import Upkeep
 
 __all__ = ["Ended", "NodeFacts", "NodeStore", "ReadyQueue", "Settled"]
 
 _LIMITS_LOCK = "batchproc limits"
-_PROMOTE_PER_TENANT = 200
 _RESCUE_BATCH = 100
 _LARGEST = 2**31 - 1
+_LOCK_TIMEOUT_APART = "100ms"
 
 
 class ReadyQueue(NamedTuple):
@@ -56,6 +58,8 @@ class NodeStore:
         self._schema = schema
         self._specs = specs
         self._sql = SqlFolder("batchproc.queue", schema)
+        self._aside = SetAside()
+        self._upkeep = Upkeep(schema, self._aside)
 
     # -- claiming and settling
 
@@ -93,8 +97,14 @@ class NodeStore:
         claims = [Claim(*row) for row in claim_cursor.fetchall()] if claim_cursor else []
         return settled, claims
 
-    def claim_one(self, connection: Connection[TupleRow], job_id: int, run_id: int | None) -> Claim | None:
-        """Claims that job, due or not; None when it does not wait (any more), or this node does not know its kind."""
+    def claim_one(
+        self, connection: Connection[TupleRow], job_id: int, run_id: int | None, *, within_limits: bool = False
+    ) -> Claim | None:
+        """Claims that job, due or not; None when it does not wait (any more), or this node does not know its kind.
+
+        Args:
+            within_limits: only if it is due, and neither its tenant nor its kind is paused or at its limit.
+        """
         values = {
             "job_id": job_id,
             "claim_id": uuid4(),
@@ -102,7 +112,12 @@ class NodeStore:
             "run_id": run_id,
             "kinds": list(self._specs),
         }
-        row = connection.execute(self._sql["claim_one"], values).fetchone()
+        with connection.pipeline():
+            if within_limits:
+                connection.execute(self._sql["lock_limits"], [f"{_LIMITS_LOCK} {self._schema}"])
+            name = "claim_one_within_limits" if within_limits else "claim_one"
+            cursor = connection.execute(self._sql[name], values)
+        row = cursor.fetchone()
         return Claim(*row) if row else None
 
     def settle(self, connection: Connection[TupleRow], endings: Sequence[Ended], *, rescue: bool = False) -> Settled:
@@ -136,7 +151,10 @@ class NodeStore:
         # Twice as it is: a job of the same unique key may come in between the look and the write.
         for attempt in (ending, ending, without_content(ending)):
             try:
-                return self.settle(connection, [attempt], rescue=rescue)
+                with connection.transaction():
+                    # Whoever holds this row holds up the others no longer than that.
+                    connection.execute(self._sql["set_lock_timeout"], [_LOCK_TIMEOUT_APART])
+                    return self.settle(connection, [attempt], rescue=rescue)
             except psycopg.Error as error:
                 if connection.closed:
                     raise
@@ -146,8 +164,10 @@ class NodeStore:
                     type(error).__name__,
                     error.sqlstate,
                 )
-                if isinstance(error, psycopg.OperationalError) and not _is_of_content(error):
+                if not _is_of_content(error):
                     return None
+        if rescue:
+            self._aside.add([ending.transition.job_id])
         return None
 
     def refreshed(self, connection: Connection[TupleRow], claims: Sequence[Claim]) -> dict[UUID, Claim]:
@@ -161,6 +181,11 @@ class NodeStore:
     def held(self, connection: Connection[TupleRow]) -> list[Claim]:
         """Every job that this node holds by the database's word."""
         return [Claim(*row) for row in connection.execute(self._sql["held_claims"], [self.node_id]).fetchall()]
+
+    def cancel_requested(self, connection: Connection[TupleRow]) -> list[Claim]:
+        """Every job that this node holds and that somebody wants cancelled."""
+        rows = connection.execute(self._sql["cancel_requested"], [self.node_id]).fetchall()
+        return [Claim(*row) for row in rows]
 
     def attempted(self, connection: Connection[TupleRow], claim_ids: Sequence[UUID]) -> set[UUID]:
         """Which of these claims have been settled."""
@@ -184,16 +209,28 @@ class NodeStore:
 
     def promote(self, connection: Connection[TupleRow]) -> list[Queue]:
         """Makes due jobs available, a bounded number per tenant, and returns their queues."""
-        rows = connection.execute(self._sql["promote"], {"per_tenant": _PROMOTE_PER_TENANT}).fetchall()
-        return [Queue(*row) for row in rows]
+        return self._upkeep.promote(connection)
+
+    def put_right(self, connection: Connection[TupleRow]) -> list[Queue]:
+        """Makes true what a settle, an enqueue or a retry could not see, since its snapshot was too old.
+
+        Jobs that wait in a paused campaign are held, held ones of a campaign that is not paused are released, and
+        waiting ones that somebody wants cancelled are. A bounded number each; returns the queues of the released.
+        """
+        return self._upkeep.put_right(connection)
 
     def expired_claims(self, connection: Connection[TupleRow]) -> list[Claim]:
-        """A bounded number of claims whose node's lease has ended."""
-        return [Claim(*row) for row in connection.execute(self._sql["expired_claims"], [_RESCUE_BATCH]).fetchall()]
+        """A bounded number of claims whose node's lease has ended and whose rows nobody holds at this moment."""
+        values = {"limit": _RESCUE_BATCH, "skip": self._aside.job_ids()}
+        return [Claim(*row) for row in connection.execute(self._sql["expired_claims"], values).fetchall()]
 
     def undrained(self, connection: Connection[TupleRow], run_id: int, drain_wait: float) -> tuple[int, int]:
-        """(retries of this run that are due within ``drain_wait`` seconds, claims that wait for a rescue)."""
-        row = connection.execute(self._sql["undrained"], {"run_id": run_id, "drain_wait": drain_wait}).fetchone()
+        """(retries of this run that are due within ``drain_wait`` seconds, claims that wait for a rescue).
+
+        A claim that the database refused to let go a moment ago is not waited for.
+        """
+        values = {"run_id": run_id, "drain_wait": drain_wait, "skip": self._aside.job_ids()}
+        row = connection.execute(self._sql["undrained"], values).fetchone()
         assert row is not None
         return row[0], row[1]
 
@@ -234,9 +271,18 @@ class NodeStore:
         row = connection.execute(self._sql["database_uptime"]).fetchone()
         return float(row[0]) if row else 0.0
 
-    def end_backends(self, connection: Connection[TupleRow], pids: Iterable[int], application: str) -> None:
-        """Ends the backends that killed workers left behind, with the locks they hold."""
-        connection.execute(self._sql["end_backend"], {"pids": list(pids), "application": application})
+    def end_backends(
+        self, connection: Connection[TupleRow], pids: Iterable[int], application: str, transactions: Iterable[str] = ()
+    ) -> None:
+        """Ends the backends that killed workers left behind, with the locks they hold.
+
+        Args:
+            pids: of their connections' backends.
+            application: what those connections are called; a process id may by now be anybody's.
+            transactions: what their transactions are called, behind a pooler, where nobody has a backend of his own.
+        """
+        values = {"pids": list(pids), "application": application, "transactions": list(transactions)}
+        connection.execute(self._sql["end_backend"], values)
 
     def start_run(self, connection: Connection[TupleRow], scope: Mapping[str, Any]) -> int:
         row = connection.execute(self._sql["start_run"], [self.node_id, json.dumps(scope)]).fetchone()
@@ -277,6 +323,12 @@ def _settled(rows: Iterable[TupleRow]) -> Settled:
     return Settled(states, followed)
 
 
-def _is_of_content(error: psycopg.OperationalError) -> bool:
-    """Whether what was written is at fault (SQLSTATE class 54: too long, nested too deeply), not the circumstances."""
-    return (error.sqlstate or "").startswith("54")
+def _is_of_content(error: psycopg.Error) -> bool:
+    """Whether what was written is at fault, not the circumstances: those pass, and the outcome is still worth having.
+
+    Beside bad data, by the class of the SQLSTATE (PostgreSQL, appendix A): 54 is too long or nested too deeply, P0
+    raised by somebody's trigger.
+    """
+    if isinstance(error, psycopg.DataError | psycopg.IntegrityError):
+        return True
+    return (error.sqlstate or "")[:2] in ("54", "P0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -16,6 +17,9 @@ from batchproc.core.fairness import Queue
 from batchproc.core.job import MAX_ATTEMPTS, JobState, KindSpec, NewJob
 from batchproc.database import SqlFolder
 from batchproc.queue import hints
+from batchproc.queue.campaigns import Campaigns, Released
+from batchproc.queue.cancelling import Cancelling
+from batchproc.queue.pruning import Pruning
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,9 @@ class JobStore:
         self.schema = schema
         self._sql = SqlFolder("batchproc.queue", schema)
         self._channel = hints.channel(schema)
+        self._cancelling = Cancelling(schema)
+        self._campaigns = Campaigns(schema)
+        self._pruning = Pruning(schema)
 
     def enqueue(self, connection: Connection[TupleRow], job: NewJob, spec: KindSpec | None = None) -> Enqueued:
         """Adds one job in the caller's transaction.
@@ -89,11 +96,12 @@ class JobStore:
                 of a job cannot be stored.
         """
         specs = specs or {}
+        paused = {row[0] for row in connection.execute(self._sql["paused_campaigns"]).fetchall()}
         count = 0
         try:
             with connection.cursor() as cursor, cursor.copy(self._sql["copy_jobs"]) as copy:
                 for job in jobs:
-                    copy.write_row(self._row(job, specs.get(job.kind)))
+                    copy.write_row(self._row(job, specs.get(job.kind), held=job.campaign_id in paused))
                     count += 1
         except psycopg.errors.ForeignKeyViolation:
             raise UsageError(
@@ -168,7 +176,7 @@ class JobStore:
         return {row[0] for row in connection.execute(self._sql["known_kinds"]).fetchall()}
 
     def retry(self, connection: Connection[TupleRow], job_ids: list[int]) -> list[tuple[int, str]]:
-        """Makes discarded and cancelled jobs available again with fresh budgets.
+        """Makes discarded and cancelled jobs available again with fresh budgets, or holds them with their campaign.
 
         Returns:
             Per id found (job_id, what happened): ``retried``, or the state that kept it from being retried, or
@@ -187,6 +195,62 @@ class JobStore:
         connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
         return [(row[0], row[1]) for row in rows]
 
+    def cancel(self, connection: Connection[TupleRow], job_ids: Iterable[int]) -> list[tuple[int, str]]:
+        """Cancels jobs: those that wait at once, those that run as soon as their nodes have seen the request.
+
+        Commits in small batches; never waits for a running job's row. A job that completes, or is given up on, before
+        its node has stopped it stays completed or discarded. A cancelled job has no failure code, not even that of an
+        attempt before: ``superseded`` alone tells that nobody asked for it.
+
+        Args:
+            connection: in autocommit mode, outside transactions.
+
+        Returns:
+            Per id (job_id, what happened), in the order of the ids: ``cancelled``; ``requested`` of one that runs;
+            ``ended`` of one that was over; ``unknown``; ``unwritten`` of one whose row somebody held all the while, or
+            that the database refused to change: ask again.
+        """
+        return self._cancelling.cancel(connection, job_ids)
+
+    def hold(self, connection: Connection[TupleRow], campaign_id: int) -> int:
+        """Pauses a campaign and returns how many jobs are held now that waited.
+
+        Its running jobs go on; those that wait again afterwards, and whatever is enqueued into it, are held too.
+        Commits in small batches; rows that somebody holds follow when a node next looks.
+
+        Args:
+            connection: in autocommit mode, outside transactions.
+
+        Raises:
+            UsageError: there is no such campaign.
+        """
+        return self._campaigns.hold(connection, campaign_id)
+
+    def release(self, connection: Connection[TupleRow], campaign_id: int) -> Released:
+        """Ends the pause of a campaign: what was held waits again, for its time if that is still to come.
+
+        Of held jobs with one unique key the newest goes on; it and the others are cancelled as ``superseded`` where a
+        job of that key waits already. Commits in small batches, as ``hold``.
+
+        Args:
+            connection: in autocommit mode, outside transactions.
+
+        Raises:
+            UsageError: there is no such campaign.
+        """
+        return self._campaigns.release(connection, campaign_id)
+
+    def prune(self, connection: Connection[TupleRow], older_than: timedelta) -> int:
+        """Deletes jobs that ended longer ago than that, by the database's clock, and returns how many.
+
+        Their attempts go with them; documents, their pages and ``usage_daily`` stay. Commits in small batches; what
+        somebody holds is left to the next prune.
+
+        Args:
+            connection: in autocommit mode, outside transactions.
+        """
+        return self._pruning.prune(connection, older_than)
+
     def _values(self, job: NewJob, spec: KindSpec | None) -> dict[str, Any]:
         return {
             "tenant_id": job.tenant_id,
@@ -203,9 +267,10 @@ class JobStore:
             "run_id": job.run_id,
         }
 
-    def _row(self, job: NewJob, spec: KindSpec | None) -> list[Any]:
+    def _row(self, job: NewJob, spec: KindSpec | None, *, held: bool) -> list[Any]:
         values = self._values(job, spec)
-        values["state"] = JobState.SCHEDULED if job.run_at else JobState.AVAILABLE
+        waiting = JobState.SCHEDULED if job.run_at else JobState.AVAILABLE
+        values["state"] = JobState.HELD if held else waiting
         values["run_at"] = job.run_at or "now"
         return [values[name] for name in _COPY_COLUMNS]
 

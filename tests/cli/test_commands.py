@@ -132,6 +132,7 @@ def test_a_run_from_enqueue_to_attempts(batchproc: Command) -> None:
         "partial",
         "left",
         "seconds",
+        "braked",
     ]
     assert (ran.json["claimed"], ran.json["completed"], ran.json["left"]) == (2, 2, 0)
     shown = batchproc("jobs", "show", str(job), "--json").json
@@ -373,7 +374,7 @@ def test_a_database_without_migrations_is_refused_with_advice(
     refused = batchproc("status")
     assert (refused.code, "run: batchproc migrate" in refused.err) == (2, True)
 
-    assert batchproc("migrate", "--json").json == {"applied": ["0001_initial"]}
+    assert batchproc("migrate", "--json").json == {"applied": ["0001_initial", "0002_faults"]}
     assert batchproc("migrate").out == "nothing to do: the database is up to date\n"
     assert batchproc("status").code == 0
 
@@ -393,7 +394,7 @@ def test_all_errors_of_the_settings_come_at_once(batchproc: Command, tmp_path: A
 def test_help_names_every_command(batchproc: Command) -> None:
     shown = batchproc("--help").out
 
-    for name in ("run", "import", "enqueue", "status", "jobs", "documents", "tenants", "db", "migrate"):
+    for name in ("run", "import", "enqueue", "status", "jobs", "documents", "tenants", "kinds", "db", "migrate"):
         assert f"\n  {name} " in shown
     assert batchproc("run", "--help").code == 0
     assert batchproc("--version").out.startswith("batchproc, version ")

@@ -223,6 +223,10 @@ errors: yes
         ("handlers: [a b]", "FILE:1: handlers[0]: must be the name of a Python module such as archive.handlers"),
         ("run: {accept_codes: [Bad]}", "FILE:1: run.accept_codes[0]: must be a name of lower-case"),
         ("dispatch: {lanes: {bulk: 0}}", "FILE:1: dispatch.lanes.bulk: must be at least 1"),
+        ("dispatch: {brake: 0}", "FILE:1: dispatch.brake: must be at least 1, or off"),
+        ("dispatch: {brake: 10001}", "FILE:1: dispatch.brake: must be at most 10000, or off"),
+        ("dispatch: {brake: on}", "FILE:1: dispatch.brake: must be a whole number, or off"),
+        ("dispatch: {brake: null}", "FILE:1: dispatch.brake: must be a whole number, or off"),
         ("dispatch: {fairness: worker_seconds}", "FILE:1: dispatch.fairness: must be 'round_robin'"),
         ("retry:\n  base: 10m\n", "FILE:2: retry.cap: must not be less than base"),
         ("pool:\n  workers: 2\ndispatch:\n  reserved: 2\n", "FILE:4: dispatch.reserved: must be at most 1, one less"),
@@ -246,6 +250,13 @@ def test_what_is_wrong_is_named(conf: Conf, content: str | bytes, problem: str) 
     first, *others = conf.problems(content)
     assert first.startswith(problem)
     assert not others
+
+
+def test_the_brake_is_a_number_or_off(conf: Conf) -> None:
+    assert conf.load("dispatch: {brake: 5}").dispatch.brake == 5
+    assert conf.load("dispatch: {brake: off}").dispatch.brake == "off"
+    assert conf.load("dispatch: {brake: 'off'}").dispatch.brake == "off"
+    assert load(None, {"BATCHPROC_DISPATCH__BRAKE": "off"}).dispatch.brake == "off"
 
 
 def test_a_flood_of_problems_is_cut(conf: Conf) -> None:

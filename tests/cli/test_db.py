@@ -7,13 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner, Result
 
 from batchproc.cli.db import db
 from batchproc.core.errors import UsageError
+from batchproc.database import connect
 from batchproc.embedded import EmbeddedServer
+from batchproc.queue import migrate
+from batchproc.queue.node_store import NodeFacts, NodeStore
 from tests.database import new_home, remove_server
 
 
@@ -68,3 +72,20 @@ def test_psql_gets_the_arguments(home: Path) -> None:
         [sys.executable, "-c", command, *arguments], capture_output=True, text=True, timeout=60, check=False
     )
     assert called.stdout == "batchproc|batchproc\n", called.stderr
+
+
+def test_a_server_that_a_run_uses_is_stopped_by_force_only(home: Path) -> None:
+    run("start")
+    with connect(EmbeddedServer(home).url) as connection:
+        migrate.apply(connection)
+        node = NodeStore("batchproc", uuid4(), {})
+        node.join(connection, NodeFacts(node.node_id, "a-host", 4711, 1, (), (), "", ""), lease=60.0)
+    with pytest.raises(UsageError, match=r"1 run is using the database \(process 4711 on a-host\): wait .* --force"):
+        run("stop")
+    assert EmbeddedServer(home).status().running
+    assert run("stop", "--force").stdout == "stopped\n"
+
+    run("start")
+    with connect(EmbeddedServer(home).url) as connection:
+        connection.execute("update batchproc.nodes set lease_until = 'epoch'")
+    assert run("stop").stdout == "stopped\n", "a dead node is in nobody's way"

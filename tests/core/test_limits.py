@@ -13,6 +13,7 @@ from batchproc.core.limits import (
     CODE,
     DETAIL_CHARACTERS,
     RESULT_BYTES,
+    Cleaner,
     ResultTooLarge,
     bounded_json,
     bounded_text,
@@ -51,6 +52,12 @@ def test_a_clean_value_is_stored_as_it_is(value: Any) -> None:
     assert clean_value(cleaned) == cleaned
     if all(storable(text) for text in texts_of(value)):
         assert cleaned == value
+
+
+def test_bytes_are_the_text_they_are_and_all_that_is_taken_out_is_counted() -> None:
+    cleaner = Cleaner()
+    assert cleaner.value({"a\0": [b"x\xff\0y", "\ud800"], "b": ("c", {"d"})}) == {"a": ["xy", ""], "b": ["c", ["d"]]}
+    assert cleaner.stripped == 4
 
 
 def texts_of(value: Any) -> list[str]:

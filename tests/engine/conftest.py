@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.engine.running import Bench, bench_on
+from tests.engine.stepped import stepped as stepped
 
 
 @pytest.fixture

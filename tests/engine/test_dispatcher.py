@@ -1,12 +1,10 @@
-"""The dispatcher stepped by hand: a pool that does what the test says, everything else real."""
+"""The dispatcher, stepped by hand: what it claims, settles, and does when the database fails."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, cast
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -14,115 +12,14 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import EnvironmentFault
-from batchproc.core.job import Claim, KindSpec
-from batchproc.core.outcome import Completed, ErrorClass, Failed, FollowUp, Outcome
-from batchproc.database import connect
-from batchproc.engine.dispatcher import Dispatcher, DispatchOptions
-from batchproc.engine.housekeeping import Held, News
-from batchproc.engine.mailbox import Mailbox
-from batchproc.engine.pool.worker_pool import Ended, NoFreeSlot, Work, WorkerPool
-from batchproc.engine.settling import Settling
-from batchproc.queue.node_store import NodeFacts, NodeStore
+from batchproc.core.job import Claim
+from batchproc.core.outcome import Completed, ErrorClass, Failed, FollowUp
+from batchproc.engine.housekeeping import Held
+from batchproc.engine.pool.worker_pool import Work
+from batchproc.queue.node_store import NodeStore
 from tests.engine.running import Bench
+from tests.engine.stepped import LostAnswer, Step
 from tests.waiting import wait_until
-
-SPECS = {"t_quick": KindSpec("t_quick", base=0.3, cap=0.3)}
-
-
-class SteppedPool:
-    """Ends every job at once, with the outcome that the test chose for it."""
-
-    def __init__(self, slots: int) -> None:
-        self._slots = slots
-        self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._ended: list[Ended] = []
-        self.outcomes: dict[int, Outcome] = {}
-        self.refusals = 0
-        self.may_interrupt = False
-        self.submitted: list[int] = []
-
-    def free(self) -> int:
-        return self._slots - len(self._ended)
-
-    def submit(self, work: Work) -> int:
-        assert self.free() > 0, "no more claims than free slots"
-        if self.refusals:
-            self.refusals -= 1
-            raise NoFreeSlot("its worker died")
-        self.submitted.append(work.job_id)
-        outcome = self.outcomes.get(work.job_id, Completed())
-        self._ended.append(Ended(0, work, outcome, None, None, 0.01, killed=False))
-        os.eventfd_write(self._wakeup, 1)
-        return 0
-
-    def poll(self) -> list[Ended]:
-        ended, self._ended = self._ended, []
-        return ended
-
-    def wakeup_fileno(self) -> int:
-        return self._wakeup
-
-    def running(self) -> list[Any]:
-        return []
-
-    def fault(self) -> None:
-        return None
-
-    def interrupt(self, reason: str) -> None:
-        assert self.may_interrupt, f"nothing runs: {reason}"
-
-    def drain(self) -> None:
-        pass
-
-    def close(self) -> None:
-        os.close(self._wakeup)
-
-
-class Stepped:
-    """A joined node with a stepped pool."""
-
-    def __init__(self, bench: Bench, slots: int, store_class: type[NodeStore], outage_limit: float) -> None:
-        self.pool = SteppedPool(slots)
-        self.store = store_class("batchproc", uuid4(), SPECS)
-        facts = NodeFacts(self.store.node_id, "test", 1, slots, tuple(SPECS), (), "", "")
-        self.store.join(bench.connection, facts, 60)
-        run_id = self.store.start_run(bench.connection, {})
-        self.news: Mailbox[News] = Mailbox()
-        settling = Settling(self.store, SPECS, 10, lambda *_: None)
-        options = DispatchOptions(
-            workers=slots, lane_weights={0: 4, 1: 1}, poll_interval=0.05, outage_limit=outage_limit
-        )
-        self.dispatcher = Dispatcher(
-            self.store,
-            lambda: connect(bench.url, application_name="stepped node"),
-            cast(WorkerPool, self.pool),
-            self.news,
-            settling,
-            SPECS,
-            options,
-            run_id,
-        )
-
-    def close(self) -> None:
-        self.dispatcher.close()
-        self.news.close()
-        self.pool.close()
-
-
-Step = Callable[..., Stepped]
-
-
-@pytest.fixture
-def stepped(bench: Bench) -> Iterator[Step]:
-    made: list[Stepped] = []
-
-    def make(slots: int = 2, store_class: type[NodeStore] = NodeStore, outage_limit: float = 10) -> Stepped:
-        made.append(Stepped(bench, slots, store_class, outage_limit))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 def test_no_more_is_claimed_than_there_are_free_slots(bench: Bench, stepped: Step) -> None:
@@ -161,20 +58,6 @@ def test_an_ending_that_cannot_be_written_stops_no_other(bench: Bench, stepped: 
     shown = bench.job(bad)
     assert (shown["state"], shown["failure_code"]) == ("discarded", "internal_error")
     assert len(shown["attempts"]) == 1
-
-
-class LostAnswer(NodeStore):
-    """A store whose third tick is committed, but the connection dies before the answer comes."""
-
-    ticks = 0
-
-    def tick(self, connection: Connection[TupleRow], *arguments: Any, **options: Any) -> Any:
-        self.ticks += 1
-        answer = super().tick(connection, *arguments, **options)
-        if self.ticks == 3:
-            connection.close()
-            raise psycopg.OperationalError("the connection was lost")
-        return answer
 
 
 class LostQuestion(NodeStore):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, Interrupted
-from batchproc.engine.pool import process_tree, processes, verdict
+from batchproc.engine.pool import process_tree, processes, scales, verdict
 from batchproc.engine.pool.process_tree import Origin
 from batchproc.engine.pool.worker_pool import Ended, WorkerPool
 from tests.engine.pool_functions import Act
@@ -128,7 +128,7 @@ def test_processes_that_keep_becoming_others_are_caught(tmp_path: Path) -> None:
 
 
 def test_a_runaway_is_stopped_before_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdict, "MAX_PROCESSES", 100)
+    monkeypatch.setattr(scales, "MAX_PROCESSES", 100)
     with running_pool(tmp_path) as pool:
         ended = run(pool, Act.RUNAWAY)
         assert failure(ended) == Failed(ErrorClass.CRASHED, "poison", "more than 100 processes")
@@ -227,14 +227,14 @@ def test_killing_every_worker_again_and_again_loses_nothing(tmp_path: Path) -> N
         all_work_again(pool, 2)
 
 
-def test_the_death_of_the_forkserver_interrupts_and_is_mended(tmp_path: Path) -> None:
+def test_the_death_of_the_forkserver_is_charged_to_what_ran_and_is_mended(tmp_path: Path) -> None:
     with running_pool(tmp_path) as pool:
         pool.submit(work(Act.TREE_AND_HANG))
         wait_until(lambda: len(traces(tmp_path)) >= TREE)
         server = forkserver_pid()
         os.kill(server, signal.SIGKILL)
         [ended] = collect(pool, 1)
-        assert ended.outcome == Interrupted("forkserver")
+        assert (failure(ended).error_class, failure(ended).code) == (ErrorClass.LEASE_EXPIRED, "forkserver_died")
         all_work_again(pool, 2)
         assert forkserver_pid() != server
         assert [pid for pid in alive(traces(tmp_path)) if pid in marked()] == []
@@ -259,7 +259,9 @@ def test_the_death_of_the_resource_tracker_goes_unnoticed(tmp_path: Path, capfd:
         os.kill(pid, signal.SIGKILL)
         run(pool, Act.EXIT_3)
         all_work_again(pool, 2)
+        workers = worker_pids(pool, 2)
         os.kill(forkserver_pid(), signal.SIGKILL)
+        wait_until(lambda: not alive(workers), what="its workers dead")  # a job they had begun would fail
         all_work_again(pool, 2)
     assert "Warning" not in capfd.readouterr().err
 
@@ -328,7 +330,7 @@ def test_a_job_that_waits_for_a_worker_can_be_cancelled(tmp_path: Path) -> None:
 def test_workers_that_die_unused_are_replaced_more_and_more_slowly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchproc.engine.pool.slot._MAX_BARREN", 3)
+    monkeypatch.setattr("batchproc.engine.pool.keeper._MAX_BARREN", 3)
     with running_pool(tmp_path, workers=1) as pool:
         begin = time.monotonic()
         for _ in range(3):
@@ -355,7 +357,7 @@ def test_a_forkserver_that_is_not_ours_is_replaced(tmp_path: Path) -> None:
 
 def _taken(pool: WorkerPool) -> bool:
     """Whether pebble has noted that the worker took its job, from when on its own limit counts."""
-    job = pool._slots[0]._job
+    job = pool._slots[0].job
     return job is not None and job.future is not None and job.future.running()
 
 

@@ -18,7 +18,7 @@ class Code(StrEnum):
     "outcome",
     [
         Completed(),
-        Completed('{"x": 1}', (FollowUp("classify", {"a": [1, None, "ü\0\ud800"]}, 7, "key"), FollowUp("b")), True),
+        Completed('{"x": 1}', (FollowUp("classify", {"a": [1, None, "ü\0\ud800"]}, 7, "key"), FollowUp("b")), True, 3),
         Failed(ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable"),
         Failed(ErrorClass.PERMANENT, "x", "ValueError at x.py:1", "page 3"),
         Snoozed(1.5),
@@ -29,6 +29,11 @@ class Code(StrEnum):
 def test_every_outcome_comes_through_as_it_is(outcome: Outcome) -> None:
     assert decode(encode(outcome)) == outcome
     assert type(getattr(decode(encode(outcome)), "error_class", ErrorClass.TRANSIENT)) is ErrorClass
+
+
+def test_no_number_that_json_lacks_gets_through() -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        encode(Snoozed(float("nan")))
 
 
 def test_a_handlers_own_text_becomes_plain_text() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
+from psycopg import Connection
+from psycopg.rows import TupleRow
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
 from batchproc.core.outcome import ErrorClass, Failed
+from batchproc.database import connect
 from batchproc.engine.node import RunOptions
 from tests.engine.running import Bench, alive, only
 from tests.waiting import wait_until
@@ -304,10 +308,14 @@ def test_a_resource_slot_is_held_by_one_job_at_a_time_and_waiting_for_it_is_no_s
     holders: list[int] = []
 
     def open_gate() -> None:
+        with connect(bench.url) as other:
+            wait_until(lambda: started.exists() and _running(other) == 2, 30, "both jobs running")
+        waited_since = time.monotonic()
+        wait_until(lambda: time.monotonic() > waited_since + 2 * 0.5, what="twice the stall limit to pass")
         holders.append(len(started.read_text().split()))
         gate.touch()
 
-    opener = threading.Timer(3.0, open_gate)
+    opener = threading.Thread(target=open_gate)
     opener.start()
 
     bench.run(resources={"ai": 1})
@@ -317,6 +325,10 @@ def test_a_resource_slot_is_held_by_one_job_at_a_time_and_waiting_for_it_is_no_s
     assert bench.states(jobs) == {"completed": 2}
     first, second = bench.rows("select started_at, ended_at from batchproc.job_attempts order by ended_at")
     assert second[0] < first[1], "both were running, one of them waiting"
+
+
+def _running(connection: Connection[TupleRow]) -> int:
+    return len(connection.execute("select from batchproc.processing_jobs where state = 'running'").fetchall())
 
 
 def test_a_resource_without_a_setting_is_named(bench: Bench, tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from tests.faults.left_behind import nothing_left_behind
 
 
 @pytest.fixture
-def temp_folder() -> Iterator[Path]:
+def temp_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """TMPDIR of the test and all it starts; nothing may be left in it, nor any process, thread or descriptor."""
+    tmp_path_factory.getbasetemp()  # else the first ``tmp_path`` would make its folder in here
     with nothing_left_behind() as folder:
         yield folder
 

@@ -31,6 +31,10 @@ select 'a discarded job without a failure code', job_id::text
 from batchproc.processing_jobs
 where state = 'discarded' and failure_code is null
 union all
+select 'a cancelled job under the code of a failure', job_id::text
+from batchproc.processing_jobs
+where state = 'cancelled' and failure_code <> 'superseded'
+union all
 select 'a counter below zero or above its budget', job_id::text
 from batchproc.processing_jobs
 where least(attempt, crashes, timeouts, node_losses) < 0 or attempt > max_attempts
@@ -49,10 +53,16 @@ where state in ('scheduled', 'available') and unique_key is not null
 group by tenant_id, kind, unique_key
 having count(*) > 1
 union all
+select 'two jobs of one unique key where one that runs counts too', min(job_id)::text
+from batchproc.processing_jobs
+where state in ('scheduled', 'available', 'running') and unique_key is not null and unique_while_running
+group by tenant_id, kind, unique_key
+having count(*) > 1
+union all
 select 'usage that does not add up to the attempts', u.tenant_id || ' ' || u.kind
 from (select tenant_id, kind, sum(attempts) as attempts, sum(completed) as completed
       from batchproc.usage_daily group by tenant_id, kind) u
 full join (select a.tenant_id, j.kind, count(*) as attempts, count(*) filter (where a.outcome = 'completed') as completed
            from batchproc.job_attempts a join batchproc.processing_jobs j using (job_id, tenant_id)
            group by a.tenant_id, j.kind) a using (tenant_id, kind)
-where u.attempts is distinct from a.attempts or u.completed < a.completed
+where coalesce(u.attempts, 0) <> coalesce(a.attempts, 0) or coalesce(u.completed, 0) < coalesce(a.completed, 0)

@@ -67,7 +67,7 @@ def pdf(*pages: PdfPage, title: str | None = None) -> bytes:
     if title is not None:
         objects.append(f"<</Title({title})>>".encode())
         trailer += f"/Info {len(objects)} 0 R"
-    return _file(objects, trailer)
+    return pdf_file(objects, trailer)
 
 
 def _add_page(objects: list[bytes], drawn: PdfPage) -> int:
@@ -76,24 +76,26 @@ def _add_page(objects: list[bytes], drawn: PdfPage) -> int:
         width, height = drawn.image.size
         fields = drawn.image_dictionary or f"/Width {width}/Height {height}/ColorSpace/DeviceGray/BitsPerComponent 8"
         pixels = zlib.compress(drawn.image.tobytes())
-        objects.append(_stream(f"/Type/XObject/Subtype/Image{fields}/Filter/FlateDecode", pixels))
+        objects.append(pdf_stream(f"/Type/XObject/Subtype/Image{fields}/Filter/FlateDecode", pixels))
         named += f"/Im1 {len(objects)} 0 R"
     if drawn.form:
         fields = f"/Type/XObject/Subtype/Form/BBox[0 0 2000 2000]/Resources<</XObject<<{named}>>>>"
-        objects.append(_stream(fields, drawn.form.encode()))
+        objects.append(pdf_stream(fields, drawn.form.encode()))
         named += f"/Fm1 {len(objects)} 0 R"
-    objects.append(_stream("", drawn.content.encode("cp1252")))
+    objects.append(pdf_stream("", drawn.content.encode("cp1252")))
     resources = f"/Resources<</Font<</F1 3 0 R>>/XObject<<{named}>>>>/Contents {len(objects)} 0 R"
     box = f"/MediaBox[0 0 {drawn.size[0]} {drawn.size[1]}]"
     objects.append(f"<</Type/Page/Parent 2 0 R{box}{drawn.extra}{resources}>>".encode())
     return len(objects)
 
 
-def _stream(fields: str, data: bytes) -> bytes:
+def pdf_stream(fields: str, data: bytes) -> bytes:
+    """A stream object, its dictionary with these fields."""
     return f"<<{fields}/Length {len(data)}>>stream\n".encode() + data + b"\nendstream"
 
 
-def _file(objects: Sequence[bytes], trailer: str) -> bytes:
+def pdf_file(objects: Sequence[bytes], trailer: str = "/Root 1 0 R") -> bytes:
+    """A PDF of these objects, numbered from 1, with a sound cross-reference table."""
     out = bytearray(b"%PDF-1.4\n")
     offsets = []
     for number, body in enumerate(objects, start=1):

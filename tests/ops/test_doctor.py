@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from batchproc.core.errors import EnvironmentFault
+from batchproc.database import connect
 from batchproc.ops.doctor import examine
 from batchproc.ops.doctor.examination import CHECKS
 from batchproc.ops.doctor.findings import Check, Findings, Patient, concluded
@@ -70,6 +72,35 @@ def test_a_direct_url_that_cannot_be_reached_fails(check: Examine, database_url:
     found = check("database", database_url, direct)
     assert not found.ok
     assert PASSWORD not in found.detail
+
+
+def test_a_database_that_only_reads_fails(check: Examine, database_url: str) -> None:
+    found = check(
+        "database", f"{database_url}{'&' if '?' in database_url else '?'}options=-cdefault_transaction_read_only%3Don"
+    )
+    assert not found.ok
+    assert "can only be read: default_transaction_read_only is on" in found.detail
+
+
+def test_too_few_connections_for_the_workers_fail(check: Examine, database_url: str) -> None:
+    assert check("database", database_url, workers=4).advice is None
+    found = check("database", database_url, workers=100_000)
+    assert not found.ok
+    assert "100000 workers need 100004 connections, " in found.detail
+    assert found.advice is not None
+    assert "pool.workers" in found.advice
+
+
+def test_connections_that_others_have_taken_are_a_warning(check: Examine, database_url: str) -> None:
+    with connect(database_url) as one:
+        row = one.execute("select current_setting('max_connections')::int").fetchone()
+        assert row is not None
+        with contextlib.ExitStack() as others:
+            for _ in range(3):
+                others.enter_context(connect(database_url))
+            found = check("database", database_url, workers=row[0] - 5)
+    assert found.is_warning
+    assert "are free now" in found.detail
 
 
 def test_a_missing_migration_fails_unless_it_is_applied_by_itself(

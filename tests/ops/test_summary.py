@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from batchproc.core.brake import ENVIRONMENT_CODES, Braked
 from batchproc.engine.counts import Counts
 from batchproc.engine.node import RunReport
 from batchproc.ops import summary
@@ -45,3 +48,24 @@ def test_accepted_codes_are_counted_and_not_listed() -> None:
 def test_a_run_that_was_stopped_says_so() -> None:
     stopped, _ = summary.lines(RunReport(1, Counts(), 5, 0.0, 0, stopped=True), [], ())
     assert stopped == "stopped by a signal before everything was done"
+
+
+def test_a_braked_kind_is_told_with_its_cause_and_what_to_do_next() -> None:
+    braked = Braked("ocr", "source_missing", "20 jobs in a row ended with source_missing")
+    report = RunReport(1, Counts(), 5, 0.0, 3, braked=(braked,))
+
+    told, _ = summary.lines(report, [], ())
+
+    assert told == (
+        "kind ocr is paused by the brake: 20 jobs in a row ended with source_missing: check that the archive is mounted"
+        " (batchproc jobs list --kind ocr --failure-code source_missing shows where to look), then:"
+        " batchproc kinds set ocr --resume; what was discarded before goes on with: batchproc jobs retry JOB_ID..."
+    )
+    assert summary.plain(report)["braked"] == {"ocr": "source_missing"}
+
+
+@pytest.mark.parametrize("code", sorted(ENVIRONMENT_CODES))
+def test_every_code_of_the_brake_has_advice_of_its_own(code: str) -> None:
+    told, _ = summary.lines(RunReport(1, Counts(), 0, 0.0, 3, braked=(Braked("ocr", code, "why"),)), [], ())
+
+    assert "mend what is wrong" not in told

@@ -15,7 +15,7 @@ import pytest
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, KindSpec, Lane, NewJob
 from batchproc.database import SqlFolder
-from batchproc.queue.listener import Listener
+from batchproc.queue.listener import Heard, Listener
 from batchproc.queue.store import JobStore
 from tests.queue.helpers import (
     PATIENCE,
@@ -95,9 +95,9 @@ def test_a_job_exists_when_the_caller_commits_and_not_before(connection: Conn, o
     assert one(connection, "select count(*) from batchproc.processing_jobs") == 0
     with connection.transaction():
         job_id = enqueue(connection, tenant, lane=Lane.INTERACTIVE)
-        assert listener.wait(0.1) == ([], False)
+        assert listener.wait(0.1) == Heard([])
         assert one(listener._connection, "select count(*) from batchproc.processing_jobs") == 0
-    assert listener.wait(PATIENCE) == ([queue_of(tenant, lane=Lane.INTERACTIVE)], False)
+    assert listener.wait(PATIENCE) == Heard([queue_of(tenant, lane=Lane.INTERACTIVE)])
     assert state(connection, job_id) is JobState.AVAILABLE
 
 

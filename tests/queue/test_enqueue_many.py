@@ -11,7 +11,7 @@ import pytest
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, KindSpec, Lane, NewJob
-from batchproc.queue.listener import Listener
+from batchproc.queue.listener import Heard, Listener
 from tests.queue.helpers import PATIENCE, STORE, Conn, add_document, add_tenant, enqueue, now, one, rows_of
 
 Opened = Callable[[], Conn]
@@ -54,8 +54,8 @@ def test_many_jobs_take_one_hint_and_little_time(connection: Conn, opened: Opene
     listener = Listener(opened(), "batchproc")
     jobs = (NewJob(tenant, "work", {"document_id": number}) for number in range(5000))
     assert STORE.enqueue_many(connection, jobs) == 5000
-    assert listener.wait(PATIENCE) == ([], True)
-    assert listener.wait(0) == ([], False)
+    assert listener.wait(PATIENCE) == Heard([], refresh=True)
+    assert listener.wait(0) == Heard([])
     assert one(connection, "select count(distinct args) from batchproc.processing_jobs") == 5000
 
 
@@ -108,7 +108,7 @@ def test_a_batch_is_seen_when_the_caller_commits(connection: Conn, opened: Opene
     listener = Listener(opened(), "batchproc")
     with connection.transaction(force_rollback=True):
         STORE.enqueue_many(connection, [NewJob(tenant, "work")])
-    assert listener.wait(0.1) == ([], False)
+    assert listener.wait(0.1) == Heard([])
     assert one(connection, "select count(*) from batchproc.processing_jobs") == 0
 
 

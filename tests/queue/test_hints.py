@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from batchproc.core.fairness import Queue, Turn
 from batchproc.core.job import Lane, NewJob
 from batchproc.queue import hints
-from batchproc.queue.listener import Listener
+from batchproc.queue.listener import Heard, Listener
 from tests.queue.helpers import PATIENCE, STORE, Conn, add_tenant, claim, enqueue, join, one, queue_of, wait_until
 
 Opened = Callable[[], Conn]
@@ -101,9 +101,9 @@ def test_each_queue_is_named_once(connection: Conn, opened: Opened) -> None:
     heard: list[Queue] = []
 
     def both() -> bool:
-        queues, refresh = listener.wait(0.2)
-        assert not refresh
-        heard.extend(queues)
+        noticed = listener.wait(0.2)
+        assert not noticed.refresh
+        heard.extend(noticed.queues)
         return set(heard) == {queue_of(tenant), queue_of(tenant, "other")}
 
     wait_until(both, "both queues to be named")
@@ -114,13 +114,13 @@ def test_waiting_ends_with_the_first_notice_and_otherwise_in_time(connection: Co
     tenant = add_tenant(connection)
     listener = Listener(opened(), "batchproc")
     began = time.monotonic()
-    assert listener.wait(0.1) == ([], False)
+    assert listener.wait(0.1) == Heard([])
     assert 0.09 <= time.monotonic() - began < 5
     enqueue(connection, tenant)
     began = time.monotonic()
-    assert listener.wait(PATIENCE) == ([queue_of(tenant)], False)
+    assert listener.wait(PATIENCE) == Heard([queue_of(tenant)])
     assert time.monotonic() - began < PATIENCE / 2
-    assert listener.wait(0) == ([], False)
+    assert listener.wait(0) == Heard([])
 
 
 def test_a_notice_that_comes_during_another_statement_is_not_lost(connection: Conn, opened: Opened) -> None:
@@ -129,21 +129,21 @@ def test_a_notice_that_comes_during_another_statement_is_not_lost(connection: Co
     enqueue(connection, tenant)
     assert one(ears, "select count(*) from batchproc.processing_jobs") == 1
     assert one(ears, "select 1") == 1
-    assert listener.wait(PATIENCE) == ([queue_of(tenant)], False)
+    assert listener.wait(PATIENCE) == Heard([queue_of(tenant)])
 
 
 @pytest.mark.parametrize("payload", ["refresh", "garbage", "", "[" * 7999])
 def test_whatever_else_is_heard_asks_for_a_refresh(connection: Conn, opened: Opened, payload: str) -> None:
     listener = Listener(opened(), "batchproc")
     connection.execute("select pg_notify('batchproc', %s)", [payload])
-    assert listener.wait(PATIENCE) == ([], True)
+    assert listener.wait(PATIENCE) == Heard([], refresh=True)
 
 
 @pytest.mark.parametrize("channel", ["other", "batchproc2", "batchproc:other", "Batchproc"])
 def test_other_channels_are_not_heard(connection: Conn, opened: Opened, channel: str) -> None:
     listener = Listener(opened(), "batchproc")
     connection.execute("select pg_notify(%s, 'refresh')", [channel])
-    assert listener.wait(0.05) == ([], False)
+    assert listener.wait(0.05) == Heard([])
 
 
 def test_schemas_have_channels_of_their_own_that_postgresql_takes() -> None:
@@ -159,7 +159,7 @@ def test_a_duplicate_or_a_future_job_announces_nothing(connection: Conn, opened:
     listener = Listener(opened(), "batchproc")
     STORE.enqueue(connection, NewJob(tenant, "work", unique_key="k"))
     enqueue(connection, tenant, run_at=one(connection, "select clock_timestamp() + interval '1 day'"))
-    assert listener.wait(0.05) == ([], False)
+    assert listener.wait(0.05) == Heard([])
 
 
 def test_a_lost_connection_is_told(connection: Conn, opened: Opened) -> None:

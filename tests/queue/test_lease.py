@@ -71,10 +71,11 @@ def test_a_node_joins_with_what_it_knows(connection: Conn) -> None:
     }
 
 
-def test_an_id_joins_once(connection: Conn) -> None:
-    node = join(connection)
-    with pytest.raises(psycopg.errors.UniqueViolation):
-        join(connection, node_id=node.node_id)
+def test_an_id_that_joins_again_has_a_fresh_lease_and_one_row(connection: Conn) -> None:
+    """The answer to the first time may have been lost."""
+    node = join(connection, lease=5.0)
+    join(connection, node_id=node.node_id, lease=3600.0)
+    assert one(connection, "select lease_until > clock_timestamp() + interval '50 min' from batchproc.nodes")
 
 
 def test_a_limit_of_the_settings_is_stored_and_settings_without_one_leave_it(connection: Conn) -> None:

@@ -14,7 +14,7 @@ from batchproc.core.outcome import Completed, FollowUp
 from batchproc.database import connect
 from batchproc.queue import migrate
 from batchproc.queue.inspection import Inspection
-from batchproc.queue.listener import Listener
+from batchproc.queue.listener import Heard, Listener
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.queue.store import JobStore
 from tests.queue.helpers import SPECS, Conn, at_once, ended, one, queue_of
@@ -72,7 +72,7 @@ def test_another_schema_works_from_end_to_end(empty_database_url: str, schema: s
         listener = Listener(ears, schema)
         tenant = jobs.add_tenant(connection, "acme").tenant_id
         job_id = jobs.enqueue(connection, NewJob(tenant, "work")).job_id
-        assert listener.wait(10) == ([queue_of(tenant)], False)
+        assert listener.wait(10) == Heard([queue_of(tenant)])
         assert jobs.enqueue_many(connection, [NewJob(tenant, "other")]) == 1
         node.join(connection, NodeFacts(node.node_id, "host", 1, 1, ("work",), (), "", "1"), 30.0)
         _, [claim] = node.tick(connection, [], [Turn(queue_of(tenant), 1)], limited=True, run_id=None)
@@ -90,7 +90,7 @@ def test_schemas_of_one_database_are_apart(empty_database_url: str) -> None:
         listener = Listener(ears, "second")
         tenant = JobStore("batchproc").add_tenant(connection, "acme").tenant_id
         JobStore("batchproc").enqueue(connection, NewJob(tenant, "work"))
-        assert listener.wait(0.2) == ([], False)
+        assert listener.wait(0.2) == Heard([])
         assert JobStore("second").tenants(connection) == []
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -23,6 +24,7 @@ from batchproc.queue.endings import ending_json
 from tests.database import database_on
 from tests.queue.helpers import Conn, ended, join
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NODE = UUID(int=1)
 DEAD = UUID(int=2)
 STATEMENTS = SqlFolder("batchproc.queue")
@@ -147,6 +149,11 @@ def waiting_key(connection: Conn) -> dict[str, Any]:
     return dict(zip(("tenant_id", "kind", "unique_key", "document_id"), row, strict=True))
 
 
+def some_ids(_: Conn) -> dict[str, Any]:
+    """A batch."""
+    return {"job_ids": list(range(1000, 1500))}
+
+
 Values = Callable[[Conn], Any]
 PINS: dict[str, tuple[Values, set[str]]] = {
     "claim": (turns, {"processing_jobs_claim", "processing_jobs_pkey"}),
@@ -155,9 +162,18 @@ PINS: dict[str, tuple[Values, set[str]]] = {
         lambda _: {"job_id": 77, "claim_id": NODE, "node_id": NODE, "run_id": None, "kinds": ["work"]},
         {"processing_jobs_pkey"},
     ),
-    "promote": (lambda _: {"per_tenant": 200}, {"processing_jobs_promote", "processing_jobs_pkey"}),
+    "claim_one_within_limits": (
+        lambda _: {"job_id": 77, "claim_id": NODE, "node_id": NODE, "run_id": None, "kinds": ["work"]},
+        {"processing_jobs_pkey", "processing_jobs_running_kind"},
+    ),
+    "promote": (
+        lambda _: {"per_tenant": 200, "skip": []},
+        {"processing_jobs_promote", "processing_jobs_pkey"},
+    ),
+    "due_jobs": (lambda _: {"per_tenant": 200, "skip": []}, {"processing_jobs_promote"}),
+    "promote_jobs": (some_ids, {"processing_jobs_pkey"}),
     "ready": (lambda _: None, {"processing_jobs_claim"}),
-    "expired_claims": (lambda _: [100], {"processing_jobs_running_(node|kind)"}),
+    "expired_claims": (lambda _: {"limit": 100, "skip": []}, {"processing_jobs_running_(node|kind)"}),
     "held_claims": (lambda _: [NODE], {"processing_jobs_running_node"}),
     "settle": (endings, {"processing_jobs_pkey"}),
     "settle, rescue": (rescues, {"processing_jobs_pkey"}),
@@ -169,6 +185,29 @@ PINS: dict[str, tuple[Values, set[str]]] = {
     "find_unique": (waiting_key, {"processing_jobs_unique.*"}),
     "latest_document_job": (waiting_key, {"processing_jobs_(document|pkey)"}),
     "show_job": (lambda _: [77], {"processing_jobs_pkey"}),
+    "cancel_waiting": (some_ids, {"processing_jobs_pkey"}),
+    "request_cancel": (some_ids, {"processing_jobs_(pkey|running_node|running_kind)"}),
+    "job_states": (some_ids, {"processing_jobs_pkey"}),
+    "cancel_requested": (lambda _: [NODE], {"processing_jobs_(running_node|pkey)"}),
+    "campaign_waiting": (
+        lambda _: {"campaign_id": 1, "after": 7, "limit": 500},
+        {"processing_jobs_campaign"},
+    ),
+    "campaign_held": (lambda _: {"campaign_id": 1, "before": 2**40, "limit": 500}, {"processing_jobs_held"}),
+    "hold_jobs": (some_ids, {"processing_jobs_pkey"}),
+    "release_jobs": (some_ids, {"processing_jobs_pkey", "processing_jobs_unique.*"}),
+    "strays": (
+        lambda _: {"limit": 500, "skip": []},
+        {"processing_jobs_campaign", "processing_jobs_held", "processing_jobs_pkey"},
+    ),
+    "prunable": (
+        lambda _: {"until": EPOCH + timedelta(days=40_000), "after_time": EPOCH, "after_id": 0, "limit": 500},
+        {"processing_jobs_finished"},
+    ),
+    "prune_jobs": (
+        lambda connection: some_ids(connection) | {"until": EPOCH + timedelta(days=40_000)},
+        {"processing_jobs_pkey"},
+    ),
 }
 
 
@@ -251,7 +290,7 @@ def test_a_claim_reads_no_more_of_a_queue_than_it_takes(connection: Conn, name: 
 
 @pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
 def test_a_promotion_reads_no_jobs_of_the_future(connection: Conn, generic: bool) -> None:
-    plan = explained(connection, "promote", {"per_tenant": 200}, generic=generic)
+    plan = explained(connection, "promote", {"per_tenant": 200, "skip": []}, generic=generic)
     conditions = [
         node["Index Cond"]
         for node in nodes(plan)

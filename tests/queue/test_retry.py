@@ -10,7 +10,7 @@ import pytest
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass
-from batchproc.queue.listener import Listener
+from batchproc.queue.listener import Heard, Listener
 from batchproc.queue.node_store import NodeStore
 from tests.queue.helpers import (
     PATIENCE,
@@ -89,7 +89,7 @@ def test_retrying_is_announced(connection: Conn, opened: Opened) -> None:
     job_id = discarded(connection, node, tenant)
     listener = Listener(opened(), "batchproc")
     STORE.retry(connection, [job_id])
-    assert listener.wait(PATIENCE) == ([], True)
+    assert listener.wait(PATIENCE) == Heard([], refresh=True)
 
 
 def test_nothing_to_retry_is_nothing(connection: Conn) -> None:

@@ -7,6 +7,7 @@ import ctypes
 import os
 import pickle
 import resource
+import shutil
 import signal
 import tempfile
 import traceback
@@ -21,7 +22,17 @@ from batchproc.engine.pool import process_tree, processes, reply
 from batchproc.engine.pool.progress import ProgressWriter
 
 PROGRESS_FILE, TEMP_FOLDER = "progress", "tmp"
-_OOM_SCORE_ADJUSTMENT = 900
+OOM_SCORE_ADJUSTMENT = 900
+
+ADDRESS_SPACE_FACTOR = 4
+"""The address space of a worker, and of each process that it starts, as a multiple of the limit for resident memory,
+on top of what the worker has mapped when it is ready.
+
+That limit is the node's to enforce. This is the backstop for what is quicker than the node looks, or asks for
+everything at once, and far off, because much is mapped and never touched (thread stacks, the heaps of other runtimes)
+and because native code near it may go on without the memory it did not get. It is a soft limit: a handler may lift it
+for a program that reserves more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,7 @@ class WorkerSetup:
     folder: str
     forkserver_pid: int
     nice: int
+    memory_limit_mb: int | None
     entry: bytes
 
 
@@ -50,6 +62,8 @@ _progress: ProgressWriter | None = None
 _workdir: Path | None = None
 _function: Callable[[int, str], Outcome] | None = None
 _failure: str | None = "the worker was not set up"
+_memory_limit_mb: int | None = None
+_outer_limit = resource.RLIM_INFINITY
 
 
 def current_progress() -> ProgressWriter:
@@ -68,16 +82,32 @@ def current_workdir() -> Path:
 
 def set_up_worker(setup: WorkerSetup) -> None:
     """Pebble's initializer. It never raises, for pebble would only log it: ``warm_up`` tells."""
-    global _failure, _function
+    global _failure, _function, _memory_limit_mb, _outer_limit
     try:
         _isolate(setup)
         _mark(setup.marker)
         _give_resources(setup)
+        _memory_limit_mb, _outer_limit = setup.memory_limit_mb, resource.getrlimit(resource.RLIMIT_AS)[0]
+        bound_address_space()
         _function, initializer, initargs = pickle.loads(setup.entry)  # noqa: S301 - written by our own node
         initializer(*initargs)
         _failure = None
     except BaseException as error:  # noqa: BLE001 - SystemExit too: the node must hear of it
         _failure = f"{type(error).__name__}: {error}"
+
+
+def bound_address_space() -> None:
+    """Sets the limit of ``ADDRESS_SPACE_FACTOR`` on top of what is mapped now; one from outside stays if it is lower.
+
+    For an initializer, after it has loaded what its jobs need. Outside of a worker it does nothing.
+    """
+    stat = processes.read_stat(os.getpid())
+    if _memory_limit_mb is None or stat is None:
+        return
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    bounds = [bound for bound in (_outer_limit, hard) if bound != resource.RLIM_INFINITY]
+    wanted = min([stat.mapped + ADDRESS_SPACE_FACTOR * (_memory_limit_mb << 20), *bounds])
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
 
 
 def warm_up() -> WarmUp:
@@ -90,11 +120,41 @@ def run_job(job_id: int, claim_id: str) -> bytes:
     try:
         current_progress().begin(UUID(claim_id))
         assert _function is not None
-        return reply.encode(_function(job_id, claim_id))
+        outcome = _function(job_id, claim_id)
+        if isinstance(outcome, Failed) and outcome.error_class is ErrorClass.OUT_OF_MEMORY:
+            current_progress().declare_unfit()  # its memory is in pieces, and its peak stays what it was
+        return reply.encode(outcome)
     except MemoryError as error:
+        current_progress().declare_unfit()
         return reply.encode(Failed(ErrorClass.OUT_OF_MEMORY, "out_of_memory", _place(error)))
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is this attempt's failure alone
         return reply.encode(Failed(ErrorClass.TRANSIENT, "internal_error", _place(error)))
+    finally:
+        if not _empty_workdir():
+            current_progress().declare_unfit()
+
+
+def _empty_workdir() -> bool:
+    """Leaves nothing of a job's files, nor the space they take, to the next one; False when something stays.
+
+    No link is followed, also when the folder itself has become one.
+    """
+    assert _workdir is not None
+    try:
+        folder = os.open(_workdir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:  # made again for the next job
+        return True
+    except OSError:
+        return False
+    try:
+        for name in os.listdir(folder):  # noqa: PTH208 - of a descriptor
+            try:
+                os.unlink(name, dir_fd=folder)
+            except OSError:
+                shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
+        return not os.listdir(folder)  # noqa: PTH208
+    finally:
+        os.close(folder)
 
 
 def _place(error: BaseException) -> str:
@@ -172,7 +232,7 @@ def _give_resources(setup: WorkerSetup) -> None:
         resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
     )  # it would hold a document
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE_ADJUSTMENT))
+        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE_ADJUSTMENT))
     if setup.nice:
         os.nice(setup.nice)
         with contextlib.suppress(OSError):  # sessions are scheduled as groups where the kernel does that

@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from multiprocessing import forkserver, process, resource_tracker
@@ -21,7 +19,7 @@ from typing import Any
 
 from loguru import logger
 
-from batchproc.engine.pool import forkserver_hook, processes
+from batchproc.engine.pool import forkserver_hook, own_folder, processes
 from batchproc.engine.pool.process_tree import MARKER_VARIABLE
 
 STOP_SECONDS = 15.0
@@ -32,7 +30,7 @@ _MARKER_ROOM = 160
 _lock = threading.RLock()
 _users = 0
 _our_pid: int | None = None
-_socket_folder: str | None = None
+_socket_folder: own_folder.OwnFolder | None = None
 _tracker_is_ours = False
 
 
@@ -108,9 +106,12 @@ def _start_forkserver() -> None:
     config = process.current_process()._config  # type: ignore[attr-defined] # multiprocessing's own
     before = config.get("tempdir")
     _remove_socket_folder()
-    config["tempdir"] = _socket_folder = tempfile.mkdtemp(prefix=SOCKET_FOLDER_PREFIX)
+    _socket_folder = own_folder.make(SOCKET_FOLDER_PREFIX)
+    config["tempdir"] = os.fspath(_socket_folder.path)
+    (_socket_folder.path / forkserver_hook.WORKDIRS_FILE).touch()
     try:
-        forkserver.ensure_running()
+        with _unreached_by_signals():
+            forkserver.ensure_running()
     except OSError as error:
         _remove_socket_folder()
         if "path too long" not in str(error):
@@ -120,6 +121,22 @@ def _start_forkserver() -> None:
         ) from None
     finally:
         config["tempdir"] = before
+
+
+@contextlib.contextmanager
+def _unreached_by_signals() -> Iterator[None]:
+    """What is started meanwhile has them blocked; the hook, once the forkserver has left our group, forgets them.
+
+    A signal to our group would kill it before. The resource tracker stays in the group, with SIGHUP and SIGQUIT
+    blocked; it sees to the others itself.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, forkserver_hook.GROUP_SIGNALS)
+    try:
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, forkserver_hook.GROUP_SIGNALS)  # it has unblocked some
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def running_pid() -> int | None:
@@ -150,6 +167,8 @@ def _stop_forkserver() -> None:
     pid = getattr(server, "_forkserver_pid", None)
     if pid is None:
         return
+    if _socket_folder is not None:  # what is left is ours to remove
+        (_socket_folder.path / forkserver_hook.WORKDIRS_FILE).unlink(missing_ok=True)
     killer = threading.Timer(STOP_SECONDS, os.kill, [pid, signal.SIGKILL])  # not reaped before _stop returns
     killer.start()
     try:
@@ -165,7 +184,7 @@ def _stop_forkserver() -> None:
 def _remove_socket_folder() -> None:
     global _socket_folder
     if _socket_folder is not None:
-        shutil.rmtree(_socket_folder, ignore_errors=True)
+        _socket_folder.remove()
         _socket_folder = None
 
 

@@ -78,11 +78,12 @@ def kill_tree(origin: Origin, known: Iterable[ProcessId] = (), limit: float = 10
     return [process for process in dict.fromkeys(survivors) if is_alive(process)]
 
 
-def kill_descendants(pid: int, limit: float = 10.0) -> None:
-    """Kills everything below a process, but not itself."""
+def kill_descendants(pid: int, limit: float = 10.0, spared: Iterable[ProcessId] = ()) -> None:
+    """Kills everything below a process, but not itself, nor those that are spared with what is below them."""
     give_up = time.monotonic() + limit
-    _freeze(partial(descendants, pid, dead=set()), give_up, frozenset({os.getsid(pid), os.getsid(0)}))
-    _kill_all(partial(descendants, pid), give_up)
+    left_out = {process.pid for process in spared if is_alive(process)}
+    _freeze(partial(descendants, pid, dead=set(left_out)), give_up, frozenset({os.getsid(pid), os.getsid(0)}))
+    _kill_all(partial(descendants, pid, dead=left_out), give_up)
 
 
 def leftovers(origin: Origin, known: frozenset[ProcessId], visit: Visit = nothing) -> list[Stat]:

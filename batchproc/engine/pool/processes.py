@@ -29,7 +29,7 @@ class ProcessId:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What /proc/PID/stat says; ``resident`` in bytes."""
+    """What /proc/PID/stat says; ``resident`` and ``mapped`` (all of its address space) in bytes."""
 
     process: ProcessId
     state: str
@@ -38,6 +38,7 @@ class Stat:
     session: int
     threads: int
     resident: int
+    mapped: int
 
     @property
     def alive(self) -> bool:
@@ -68,6 +69,7 @@ def read_stat(pid: int) -> Stat | None:
         session=int(fields[3]),
         threads=int(fields[17]),
         resident=int(fields[21]) * _PAGE_BYTES,
+        mapped=int(fields[20]),
     )
 
 
@@ -129,11 +131,15 @@ def resident_bytes(members: list[Stat], limit: int) -> int:
     """Memory of a tree in bytes.
 
     Resident sizes count a page shared by two processes twice. Only when their sum is above ``limit`` are the
-    proportional sizes read instead (``Pss`` of smaps_rollup), which do not, but take much longer.
+    proportional sizes read instead (``Pss`` of smaps_rollup), which do not, but take much longer. One process that is
+    above it alone is enough.
     """
     total = sum(member.resident for member in members)
     if total <= limit or len(members) == 1:
         return total
+    largest = max(member.resident for member in members)
+    if largest > limit:
+        return largest
     return sum(_proportional(member) for member in members)
 
 

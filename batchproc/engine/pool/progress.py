@@ -22,7 +22,7 @@ _BODY = struct.Struct("=Q16sqqQQdq")
 _CHECKSUM = struct.Struct("=I")
 _LENGTH = _CHECKSUM.size + _BODY.size
 _OFFSETS = (0, 256)
-_STOP_OFFSET = 512
+_STOP_OFFSET, _UNFIT_OFFSET = 512, 513
 _FILE_BYTES = mmap.PAGESIZE
 _NO_CLAIM = bytes(16)
 
@@ -83,6 +83,10 @@ class ProgressWriter:
         """Whether the node is shutting down: a good moment to return after the current page."""
         return self._memory[_STOP_OFFSET] != 0
 
+    def declare_unfit(self) -> None:
+        """This worker should get no other job: the last one left something in it that cannot be put right."""
+        self._memory[_UNFIT_OFFSET] = 1
+
     def close(self) -> None:
         self._memory.close()
 
@@ -124,6 +128,10 @@ class ProgressReader:
         """Makes ``stopping`` true for the handler."""
         self._memory[_STOP_OFFSET] = 1
 
+    def unfit(self) -> bool:
+        """Whether the worker should get no other job."""
+        return self._memory[_UNFIT_OFFSET] != 0
+
     def close(self) -> None:
         self._memory.close()
 
@@ -161,6 +169,12 @@ def _pack(sequence: int, progress: Progress) -> bytes:
     return _CHECKSUM.pack(zlib.crc32(body)) + body
 
 
-def _fit(number: int) -> int:
-    """A handler's nonsense must not fail its job."""
-    return max(-(2**63), min(2**63 - 1, int(number)))
+def _fit(number: object) -> int:
+    """A handler's nonsense (NaN, a text, a huge number) must not fail its job."""
+    try:
+        whole: int = int(number)  # type: ignore[call-overload] # whatever it is
+    except OverflowError:  # an infinity
+        whole = 2**63 if number > 0 else -(2**63)  # type: ignore[operator]
+    except (TypeError, ValueError):
+        return 0
+    return max(-(2**63), min(2**63 - 1, whole))

@@ -17,7 +17,7 @@ MAX_REPLY_BYTES = 4 << 20
 
 def encode(outcome: object) -> bytes:
     """The outcome as JSON. Raises TypeError or ValueError when it is none, or holds what JSON cannot."""
-    reply = json.dumps(_fields(outcome)).encode()
+    reply = json.dumps(_fields(outcome), allow_nan=False).encode()
     if len(reply) > MAX_REPLY_BYTES:
         size = f"the outcome has {len(reply)} bytes, more than {MAX_REPLY_BYTES}"
         return encode(Failed(ErrorClass.PERMANENT, "result_too_large", detail=size))
@@ -34,10 +34,11 @@ def decode(reply: bytes) -> Outcome:
 
 def _fields(outcome: object) -> list[Any]:
     match outcome:
-        case Completed(result, follow_ups, partial):
+        case Completed(result, follow_ups, partial, stripped):
             if not isinstance(result, str | None):
                 raise TypeError(f"a result is JSON as text or None, not {type(result).__name__}")
-            return ["completed", result, [[f.kind, f.args, f.document_id, f.unique_key] for f in follow_ups], partial]
+            jobs = [[f.kind, f.args, f.document_id, f.unique_key] for f in follow_ups]
+            return ["completed", result, jobs, partial, stripped]
         case Failed(error_class, code, error_type, detail):
             return ["failed", error_class, code, error_type, detail]
         case Snoozed(seconds):
@@ -52,8 +53,8 @@ def _fields(outcome: object) -> list[Any]:
 def _outcome(kind: str, *fields: Any) -> Outcome:
     match kind:
         case "completed":
-            result, follow_ups, partial = fields
-            return Completed(result, tuple(FollowUp(*follow_up) for follow_up in follow_ups), partial)
+            result, follow_ups, partial, stripped = fields
+            return Completed(result, tuple(FollowUp(*follow_up) for follow_up in follow_ups), partial, stripped)
         case "failed":
             error_class, *rest = fields
             return Failed(ErrorClass(error_class), *rest)

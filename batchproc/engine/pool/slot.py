@@ -1,36 +1,30 @@
 """A slot: the place of one worker, who gets one job at a time, and is replaced when it dies or has to.
 
-Each slot has a keeper, a thread of its own that kills and starts its workers, so that no slot waits for another and
-none needs a new thread, which a fork bomb could refuse it, to end a job. The state changes only under the lock.
+Its keeper kills and starts its workers. The state changes only under the lock.
 """
 
 from __future__ import annotations
 
-import contextlib
-import queue
 import threading
 import time
-from collections.abc import Callable
 from concurrent import futures
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from uuid import UUID
 
-from loguru import logger
-
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.outcome import Cancelled, Interrupted, Outcome
 from batchproc.engine.pool import reply
+from batchproc.engine.pool.keeper import Keeper
 from batchproc.engine.pool.progress import Progress
+from batchproc.engine.pool.scales import Scales
+from batchproc.engine.pool.shared import Shared
 from batchproc.engine.pool.types import Ended, Running, Work
-from batchproc.engine.pool.verdict import DIED, START, WORN, Job, Verdict, judge, limit_passed, progress_of, too_heavy
-from batchproc.engine.pool.worker_handle import StartFailure, WorkerHandle, WorkerPlan
+from batchproc.engine.pool.verdict import DIED, UNFIT, WORN, Job, Verdict, judge, limit_passed, progress_of
+from batchproc.engine.pool.worker_handle import WorkerHandle
 
 CHECK_SECONDS = 0.5
 _SOON = 0.01
-_MAX_BARREN = 10
-_LONGEST_PAUSE = 5.0
 
 
 class _State(Enum):
@@ -41,45 +35,29 @@ class _State(Enum):
     RETIRED = "retired"
 
 
-@dataclass(slots=True)
-class Shared:
-    """What the slots of a pool share."""
-
-    plan: WorkerPlan
-    publish: Callable[[Ended], None]
-    wake: Callable[[], None]
-    watch: Callable[[Slot, WorkerHandle], None]
-    unwatch: Callable[[WorkerHandle], None]
-    look_again: Callable[[float], None]
-    changed: threading.Condition = field(default_factory=threading.Condition)
-    draining: threading.Event = field(default_factory=threading.Event)
-    closing: threading.Event = field(default_factory=threading.Event)
-
-
 class Slot:
-    """See the module. ``fault`` is set when no worker could be started any more."""
+    """See the module. ``worker`` and ``job`` are for the keeper."""
 
     def __init__(self, number: int, shared: Shared) -> None:
         self.number = number
-        self.fault: EnvironmentFault | None = None
+        self.worker: WorkerHandle | None = None
+        self.job: Job | None = None
         self._shared = shared
         self._options = shared.plan.options
         self._lock = threading.Lock()
         self._state = _State.STARTING
-        self._worker: WorkerHandle | None = None
-        self._job: Job | None = None
-        self._generation = 0
-        self._barren = 0
-        self._last_end = ""
-        self._was_ready = False
-        self._orders: queue.SimpleQueue[Verdict | None] = queue.SimpleQueue()
-        self._keeper = threading.Thread(target=self._keep, name=f"slot-{number}", daemon=True)
+        self._keeper = Keeper(self, shared)
+        self._scales = Scales(self._options.memory_limit_mb)
 
     # What the pool asks for.
 
     def start(self) -> None:
         self._keeper.start()
-        self._orders.put(START)
+
+    @property
+    def fault(self) -> EnvironmentFault | None:
+        """Set when no worker could be started any more."""
+        return self._keeper.fault
 
     @property
     def free(self) -> bool:
@@ -95,7 +73,7 @@ class Slot:
         with self._lock:
             if self._state is not _State.IDLE:
                 return False
-            job = self._job = Job(work, time.monotonic())
+            job = self.job = Job(work, time.monotonic())
             self._state = _State.BUSY
             self._hand_over(job)
         self._listen(job)
@@ -104,7 +82,7 @@ class Slot:
     def running(self) -> Running | None:
         """The job in this slot, with its progress."""
         with self._lock:
-            job, worker = self._job, self._worker
+            job, worker = self.job, self.worker
             if job is None:
                 return None
             progress = progress_of(worker, job) if self._state is _State.BUSY else Progress(job.work.claim_id)
@@ -112,7 +90,7 @@ class Slot:
 
     def cancel(self, claim_id: UUID) -> bool:
         """Ends the job of this claim as cancelled; False when it is not here."""
-        if self._job is None or self._job.work.claim_id != claim_id:
+        if self.job is None or self.job.work.claim_id != claim_id:
             return False
         return self._end_job(Verdict("has a cancelled job", Cancelled()), claim_id)
 
@@ -123,29 +101,28 @@ class Slot:
     def ask_to_stop(self) -> None:
         """Lets the handler see that the node is shutting down."""
         with self._lock:
-            if self._worker is not None and self._worker.progress is not None and self._state is not _State.RETIRED:
-                self._worker.progress.ask_to_stop()
+            if self.worker is not None and self.worker.progress is not None and self._state is not _State.RETIRED:
+                self.worker.progress.ask_to_stop()
 
     def close(self) -> None:
         """Begins the end; ``join`` waits for it."""
-        self._orders.put(None)
+        self._keeper.close()
 
     def join(self, timeout: float) -> bool:
-        self._keeper.join(timeout)
-        return not self._keeper.is_alive()
+        return self._keeper.join(timeout)
 
     # What the watcher sees.
 
     def worker_died(self, worker: WorkerHandle) -> None:
         with self._lock:
-            if worker is not self._worker or not worker.has_ended():
+            if worker is not self.worker or not worker.has_ended():
                 return
             self._replace(DIED)
 
     def check(self, now: float) -> float:
         """Enforces the limits of time; returns when to check next."""
         with self._lock:
-            job, worker = self._job, self._worker
+            job, worker = self.job, self.worker
             if self._state is not _State.BUSY or job is None or worker is None or job.future is None:
                 return now + CHECK_SECONDS
             verdict, due = limit_passed(job, worker, now)
@@ -155,17 +132,63 @@ class Slot:
                 self._replace(verdict)
             return due
 
-    def weigh(self) -> bool:
-        """Enforces the limits of memory and processes; whether the tree is so near them that it needs watching."""
-        worker = self._worker
+    def weigh(self, now: float) -> float:
+        """Enforces the limits of memory and processes; returns when to weigh next."""
+        worker = self.worker
         if worker is None or self._state not in (_State.IDLE, _State.BUSY):
-            return False
-        verdict, near = too_heavy(worker, self._options.memory_limit_mb)
+            return now + CHECK_SECONDS
+        verdict, due = self._scales.weigh(worker, now)
         if verdict is not None:
             with self._lock:
-                if worker is self._worker:
+                if worker is self.worker:
                     self._replace(verdict)
-        return near
+        return due
+
+    # What the keeper does.
+
+    def await_worker(self) -> None:
+        """The old worker is gone."""
+        with self._lock:
+            self._state = _State.STARTING
+
+    def install(self, worker: WorkerHandle) -> None:
+        """A worker that is ready; a job that waited for it is handed over."""
+        with self._lock:
+            self.worker = worker
+            job = self.job
+            self._state = _State.IDLE if job is None else _State.BUSY
+            if job is not None:
+                self._hand_over(job)
+        if job is not None:
+            self._listen(job)
+        self._shared.watch(self, worker)
+        self._shared.look_again(time.monotonic())  # it has never been weighed
+        if self._shared.draining.is_set():
+            self.ask_to_stop()
+        self._tell()
+
+    def conclude(self, job: Job, verdict: Verdict, worker: WorkerHandle) -> None:
+        """The job's worker is dead: it ends, or waits for the next worker if it never began."""
+        outcome = judge(job, verdict, worker, self._shared.draining.is_set())
+        with self._lock:
+            if outcome is None and job.tries < self._options.start_attempts and not self._shared.closing.is_set():
+                self._state = _State.STARTING
+                return
+            self.job = None
+        self._publish(job, outcome or Interrupted("no worker took it"), worker, killed=True)
+
+    def retire(self, reason: str, kill_within: float | None = None) -> None:
+        """There will be no worker any more; kills the one there is, if told, and gives back the job there is."""
+        with self._lock:
+            job, self.job = self.job, None
+            worker, self.worker = self.worker, None
+            self._state = _State.RETIRED
+        if worker is not None and kill_within is not None:
+            self._shared.unwatch(worker)
+            worker.kill(kill_within)
+        if job is not None:
+            self._publish(job, Interrupted(reason), worker, killed=worker is not None)
+        self._tell()
 
     # Inside. The first two are called under the lock.
 
@@ -176,19 +199,19 @@ class Slot:
             self._state = _State.STARTING
         else:  # its keeper is at it
             return
-        self._orders.put(verdict)
+        self._keeper.replace(verdict)
 
     def _hand_over(self, job: Job) -> None:
-        assert self._worker is not None
+        assert self.worker is not None
         job.tries += 1
         job.scheduled = time.monotonic()
         try:
-            job.future = self._worker.schedule(job.work)
+            job.future = self.worker.schedule(job.work)
         except RuntimeError:  # it died while it was idle, a moment ago
             job.future = None
             self._replace(DIED)
         else:
-            self._worker.jobs += 1
+            self.worker.jobs += 1
 
     def _listen(self, job: Job) -> None:
         """Not under the lock: when the job has ended already, the callback runs here and now."""
@@ -201,30 +224,32 @@ class Slot:
         error = future.exception()
         outcome = reply.decode(future.result()) if error is None else None
         with self._lock:
-            if self._job is not job or job.future is not future or self._state is not _State.BUSY:
+            if self.job is not job or job.future is not future or self._state is not _State.BUSY:
                 return
             if outcome is None:
                 self._replace(DIED)
                 return
-            worker = self._worker
+            worker = self.worker
             assert worker is not None
-            self._job = None
-            self._barren = 0
+            self.job = None
+            self._keeper.job_done()
             self._state = _State.IDLE
-            if 0 < self._options.max_jobs_per_worker <= worker.jobs:
+            if worker.unfit():
+                self._replace(UNFIT)
+            elif 0 < self._options.max_jobs_per_worker <= worker.jobs:
                 self._replace(WORN)
         self._publish(job, outcome, worker, killed=False)
 
     def _end_job(self, verdict: Verdict, claim_id: UUID | None = None) -> bool:
         with self._lock:
-            job = self._job
+            job = self.job
             if job is None or (claim_id is not None and job.work.claim_id != claim_id):
                 return False
             if self._state is not _State.STARTING:
                 job.unwanted = verdict.outcome
                 self._replace(verdict)
                 return True
-            self._job = None  # it waited for a new worker
+            self.job = None  # it waited for a new worker
         assert verdict.outcome is not None
         self._publish(job, verdict.outcome, None, killed=False)
         return True
@@ -235,140 +260,8 @@ class Slot:
         pid = worker.pid if worker else None
         self._shared.publish(Ended(self.number, job.work, outcome, pid, backend_pid, seconds, killed))
 
-    # The keeper's thread.
-
-    def _keep(self) -> None:
-        while (verdict := self._orders.get()) is not None:
-            try:
-                self._turn_over(verdict)
-            except Exception as error:  # noqa: BLE001 - whatever it is, no job may be lost by it
-                logger.opt(exception=error).error("slot {} failed", self.number)
-                with contextlib.suppress(Exception):
-                    if self._worker is not None:
-                        self._worker.kill(self._options.kill_deadline)
-                self._give_up(f"{type(error).__name__}: {error}")
-        self._say_farewell()
-
-    def _turn_over(self, verdict: Verdict) -> None:
-        old = self._worker
-        if old is not None and verdict is not WORN:
-            self._end(old, verdict)
-        if self._shared.draining.is_set() or self._shared.closing.is_set():
-            self._retire()
-        else:
-            self._install(self._started_worker())
-        if old is not None:
-            if verdict is WORN:
-                self._shared.unwatch(old)
-                old.kill(self._options.kill_deadline)
-            old.discard()
-
-    def _end(self, worker: WorkerHandle, verdict: Verdict) -> None:
-        """Kills the worker and concludes its job. The slot is free only when the whole tree is gone."""
-        self._shared.unwatch(worker)
-        job = self._job
-        gone = worker.kill(self._options.kill_deadline)
-        log = logger.bind(job_id=job.work.job_id) if job is not None else logger
-        level = "WARNING" if job is not None or verdict is not DIED else "DEBUG"
-        how = worker.how_it_ended() if verdict is DIED else "killed"
-        log.log(level, "worker {} of slot {} {}: {}", worker.pid, self.number, verdict.reason, how)
-        if job is None:
-            self._barren = self._barren + 1 if worker.jobs == 0 else 0
-            self._last_end = f"{verdict.reason}: {how}"
-        else:
-            self._conclude(job, verdict, worker)
-        while not gone and not self._shared.closing.wait(1.0):
-            gone = worker.kill(0)
-
-    def _conclude(self, job: Job, verdict: Verdict, worker: WorkerHandle) -> None:
-        outcome = judge(job, verdict, worker, self._shared.draining.is_set())
-        with self._lock:
-            if outcome is None and job.tries < self._options.start_attempts and not self._shared.closing.is_set():
-                self._state = _State.STARTING  # it never began: the next worker gets it
-                return
-            self._job = None
-        self._publish(job, outcome or Interrupted("no worker took it"), worker, killed=True)
-
-    def _started_worker(self) -> WorkerHandle | None:
-        """A worker that is ready; None, and the slot is given up, when none can be had."""
-        with self._lock:
-            self._state = _State.STARTING
-        reason = f"its workers end as soon as they are started, the last one {self._last_end}"
-        attempts = self._options.start_attempts if self._barren <= _MAX_BARREN else 0
-        for attempt in range(attempts):
-            if self._shared.closing.wait(_pause(self._barren + attempt)):
-                break
-            self._generation += 1
-            worker = WorkerHandle(self._shared.plan, self.number, self._generation)
-            try:
-                worker.start(self._shared.closing)
-            except StartFailure as failure:
-                reason = str(failure)
-                logger.debug("worker {} of slot {} cannot be started: {}", worker.pid, self.number, reason)
-                worker.kill(self._options.kill_deadline)
-                worker.discard()
-            else:
-                return worker
-        if self._shared.closing.is_set():
-            self._retire()
-        else:
-            self._give_up(reason)
-        return None
-
-    def _install(self, worker: WorkerHandle | None) -> None:
-        if worker is None:
-            return
-        with self._lock:
-            self._worker = worker
-            self._was_ready = True
-            job = self._job
-            self._state = _State.IDLE if job is None else _State.BUSY
-            if job is not None:
-                self._hand_over(job)
-        if job is not None:
-            self._listen(job)
-        self._shared.watch(self, worker)
-        if self._shared.draining.is_set():
-            self.ask_to_stop()
-        self._tell()
-
     def _tell(self) -> None:
         """Those who wait for a slot, or for the start of the pool, may look again."""
         self._shared.wake()
         with self._shared.changed:
             self._shared.changed.notify_all()
-
-    def _give_up(self, reason: str) -> None:
-        self.fault = EnvironmentFault(
-            f"slot {self.number} has no worker: {reason}", "mend that and start again; `batchproc doctor` tests it"
-        )
-        if self._was_ready:  # else the pool's start reports it
-            logger.error("{}", self.fault)
-        self._retire()
-
-    def _retire(self) -> None:
-        with self._lock:
-            job, self._job = self._job, None
-            worker, self._worker = self._worker, None
-            self._state = _State.RETIRED
-        if job is not None:
-            self._publish(job, Interrupted("no worker for it"), worker, killed=worker is not None)
-        self._tell()
-
-    def _say_farewell(self) -> None:
-        with self._lock:
-            worker, self._worker = self._worker, None
-            job, self._job = self._job, None
-            self._state = _State.RETIRED
-        if worker is not None:
-            self._shared.unwatch(worker)
-            worker.kill(self._options.kill_deadline)
-        if job is not None:
-            self._publish(job, Interrupted("the pool was closed"), worker, killed=worker is not None)
-        if worker is not None:
-            worker.discard()
-
-
-def _pause(failures: int) -> float:
-    """Nothing before the first try, then longer and longer."""
-    return 0.0 if failures == 0 else min(0.1 * 2.0 ** (failures - 1), _LONGEST_PAUSE)

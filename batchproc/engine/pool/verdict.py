@@ -14,9 +14,6 @@ from batchproc.engine.pool.worker_handle import WorkerHandle
 TAKE_SECONDS = 10.0
 """A worker that has not begun its job after this is replaced, and the job is given to the next."""
 
-MAX_PROCESSES = 1000
-"""A tree with more processes than this is a runaway and killed as a crash."""
-
 _CRASH_REPORT_SECONDS = 0.3
 
 
@@ -32,6 +29,7 @@ START = Verdict("is started")
 DIED = Verdict("died")
 NOT_TAKEN = Verdict("did not take its job")
 WORN = Verdict("has done its number of jobs")
+UNFIT = Verdict("was left unfit for another job")
 
 
 @dataclass(slots=True, eq=False)
@@ -68,19 +66,6 @@ def limit_passed(job: Job, worker: WorkerHandle, now: float) -> tuple[Verdict | 
     return None, min(deadline, stalled_at)
 
 
-def too_heavy(worker: WorkerHandle, limit_mb: int | None) -> tuple[Verdict | None, bool]:
-    """The verdict on a tree that has too much memory or too many processes, and whether it is near that."""
-    limit = limit_mb * 1024 * 1024 if limit_mb is not None else 2**63
-    processes, resident = worker.weigh(limit)
-    if resident > limit:
-        text = f"{resident >> 20} MiB resident, limit {limit_mb} MiB"
-        return Verdict(f"has {text}", Failed(ErrorClass.OUT_OF_MEMORY, "out_of_memory", detail=text)), True
-    if processes > MAX_PROCESSES:
-        text = f"more than {MAX_PROCESSES} processes"
-        return Verdict(f"has {text}", Failed(ErrorClass.CRASHED, "poison", text)), True
-    return None, 2 * resident > limit or 2 * processes > MAX_PROCESSES
-
-
 def judge(job: Job, verdict: Verdict, worker: WorkerHandle, draining: bool) -> Outcome | None:
     """What became of a job whose worker is dead now; None when it never began."""
     future = job.future
@@ -97,7 +82,8 @@ def judge(job: Job, verdict: Verdict, worker: WorkerHandle, draining: bool) -> O
     if draining:
         return Interrupted("shutdown")
     if worker.went_with_forkserver():
-        return Interrupted("forkserver")
+        # Perhaps it was this job that killed it: it counts, or that job would take every worker with it for ever.
+        return Failed(ErrorClass.LEASE_EXPIRED, "forkserver_died", "the forkserver died, and every worker with it")
     how = worker.how_it_ended()
     if worker.was_killed_for_memory():
         return Failed(ErrorClass.OUT_OF_MEMORY, "out_of_memory", how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from loguru import logger
 from pebble import ProcessPool
 
 from batchproc.engine.pool import child_setup, forkserver, process_tree, processes
+from batchproc.engine.pool.memory_evidence import MemoryEvidence
 from batchproc.engine.pool.one_worker import UNKNOWN_EXIT, OneWorkerContext, WorkerProcess
 from batchproc.engine.pool.process_tree import Origin
 from batchproc.engine.pool.processes import ProcessId
@@ -55,7 +57,7 @@ class WorkerHandle:
         self._forkserver_pid: int | None = None
         self._identity: ProcessId | None = None
         self._seen: frozenset[ProcessId] = frozenset()
-        self._oom_kills = 0
+        self._memory = MemoryEvidence()
         self.progress: ProgressReader | None = None
         self.pid: int | None = None
         self.jobs = 0
@@ -76,7 +78,7 @@ class WorkerHandle:
         except StartFailure:
             raise
         except Exception as error:
-            raise StartFailure(f"{type(error).__name__}: {error}") from error
+            raise StartFailure(self._why(error)) from error
 
     def schedule(self, work: Work) -> futures.Future[bytes]:
         """Sends a job to the worker. Raises RuntimeError when the worker has died."""
@@ -95,12 +97,17 @@ class WorkerHandle:
             return 0, 0
         members = processes.tree(self._identity)
         self._seen = frozenset(member.process for member in members)
-        self._oom_kills = processes.out_of_memory_kills()
+        if members:
+            self._memory.note(members[0])
         return len(members), processes.resident_bytes(members, limit_bytes)
 
     def begun(self, work: Work) -> bool:
         """Whether this worker has begun with the job."""
         return self.progress is not None and self.progress.read().claim_id == work.claim_id
+
+    def unfit(self) -> bool:
+        """Whether it says of itself that it should get no other job."""
+        return self.progress is not None and self.progress.unfit()
 
     def kill(self, limit: float) -> bool:
         """Kills the worker and all that came from it; False when something is still alive after ``limit`` seconds."""
@@ -129,8 +136,8 @@ class WorkerHandle:
         return died and forkserver.running_pid() != self._forkserver_pid
 
     def was_killed_for_memory(self) -> bool:
-        """Whether the kernel killed something for want of memory just when this was killed by nobody we know."""
-        return self._exit_code() == -signal.SIGKILL and processes.out_of_memory_kills() > self._oom_kills
+        """Whether it died for want of memory, by the kernel or by itself."""
+        return self._memory.explains(self._exit_code())
 
     def discard(self) -> None:
         """Releases threads, descriptors and the folder. The worker must have been killed."""
@@ -142,6 +149,8 @@ class WorkerHandle:
         if process is not None:
             with contextlib.suppress(ValueError):  # unkillable: its descriptors go with the object
                 process.close()
+        if self._identity is not None and processes.identify(self._identity.pid) == self._identity:
+            process_tree.reap(self._identity.pid)  # its forkserver died before it, and this process takes orphans
         if self.progress is not None:
             self.progress.close()
         if self._folder is not None:
@@ -162,6 +171,7 @@ class WorkerHandle:
             folder=os.fspath(folder),
             forkserver_pid=self._forkserver_pid,
             nice=options.nice,
+            memory_limit_mb=options.memory_limit_mb,
             entry=self._plan.entry,
         )
         self._pool = ProcessPool(
@@ -194,7 +204,17 @@ class WorkerHandle:
         failure = warm_up.result().failure
         if failure is not None:
             raise StartFailure(failure)
-        self._oom_kills = processes.out_of_memory_kills()
+
+    def _why(self, error: Exception) -> str:
+        """The reason in an operator's words, as far as it is known; pebble hides it behind an error without text."""
+        cause = error
+        while not str(cause) and isinstance(cause.__cause__ or cause.__context__, Exception):
+            cause = cause.__cause__ or cause.__context__  # type: ignore[assignment] # the line before says so
+        if isinstance(cause, EOFError) or str(cause) == "can't start new thread":
+            return "no process or memory is left for another worker (ulimit -u, pids.max of the cgroup)"
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"no space left in {self._plan.options.workdir} (make room there, or set TMPDIR to another folder)"
+        return f"{type(cause).__name__}: {cause}"
 
     def _exit_code(self) -> int | None:
         process = self.process

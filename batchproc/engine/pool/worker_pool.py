@@ -20,14 +20,14 @@ from loguru import logger
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.engine.pool import forkserver
-from batchproc.engine.pool.slot import CHECK_SECONDS, Shared, Slot
+from batchproc.engine.pool.shared import Shared
+from batchproc.engine.pool.slot import CHECK_SECONDS, Slot
 from batchproc.engine.pool.types import Ended, Entry, PoolOptions, Running, Work
 from batchproc.engine.pool.worker_handle import WorkerHandle, WorkerPlan
 
 __all__ = ["Ended", "Entry", "NoFreeSlot", "PoolOptions", "Running", "Work", "WorkerPool"]
 
 _CLOSE_SECONDS = 5.0
-_NEAR_CHECK_SECONDS = 0.1
 
 
 class NoFreeSlot(RuntimeError):
@@ -192,15 +192,11 @@ class WorkerPool:
             os.eventfd_write(self._nudge, 1)
 
     def _keep_watch(self) -> None:
-        weigh_at = time.monotonic()
         while not self._shared.closing.is_set():
             try:
                 self._next_look = float("inf")  # what comes from now on nudges
                 now = time.monotonic()
-                if now >= weigh_at:
-                    near = [slot.weigh() for slot in self._slots]
-                    weigh_at = time.monotonic() + (_NEAR_CHECK_SECONDS if any(near) else CHECK_SECONDS)
-                due = min(weigh_at, *(slot.check(now) for slot in self._slots))
+                due = min(min(slot.check(now), slot.weigh(now)) for slot in self._slots)
                 self._next_look = due
                 self._wait_for_deaths(max(0.0, due - time.monotonic()))
             except Exception as error:  # noqa: BLE001 - the limits must stay enforced

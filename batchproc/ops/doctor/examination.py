@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from statistics import median
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.database import connect, redacted
+from batchproc.database import connect
 from batchproc.handlers.classify import TAXONOMY
 from batchproc.handlers.errors import Failure
 from batchproc.handlers.workflow import WORKFLOWS
 from batchproc.ocr.tessdata import Tessdata, default_folder
+from batchproc.ops.doctor.database import CONNECT_SECONDS, check_database
 from batchproc.ops.doctor.findings import Check, Findings, Patient, concluded
 from batchproc.ops.doctor.folders import check_folders, check_space
 from batchproc.ops.doctor.pool import check_pool
 from batchproc.queue import migrate
-
-LEAST_SERVER = 14
-_PINGS = 5
-_SLOW_PING_MS = 20.0
-_CONNECT_SECONDS = 5
 
 
 def examine(patient: Patient) -> Iterator[Check]:
@@ -80,31 +74,6 @@ def _rules(patient: Patient, findings: Findings) -> None:
             findings.note(f"{name}: {folder or 'the packaged examples'}")
 
 
-def _database(patient: Patient, findings: Findings) -> None:
-    with _connection(patient) as connection:
-        milliseconds = _round_trip_ms(connection)
-        version = connection.info.server_version // 10_000
-        sort = "the embedded" if patient.embedded_folder is not None else redacted(patient.known_url)
-        findings.note(f"PostgreSQL {version} ({sort}), a round trip takes {milliseconds:.1f} ms")
-        if version < LEAST_SERVER:
-            findings.fault(f"PostgreSQL {version} is too old", f"use PostgreSQL {LEAST_SERVER} or newer")
-        if milliseconds > _SLOW_PING_MS:
-            findings.warning("the database is far away", "every job takes some round trips: run closer to it")
-    direct = patient.settings.database.direct_url
-    if direct is not None:
-        with connect(direct.get_secret_value(), connect_timeout=_CONNECT_SECONDS):
-            findings.note("database.direct_url can be reached too")
-
-
-def _round_trip_ms(connection: Connection[TupleRow]) -> float:
-    times = []
-    for _ in range(_PINGS):
-        started = time.perf_counter()
-        connection.execute("select 1")
-        times.append(time.perf_counter() - started)
-    return median(times) * 1000
-
-
 def _migrations(patient: Patient, findings: Findings) -> None:
     with _connection(patient) as connection:
         pending = migrate.pending(connection, patient.schema)
@@ -121,7 +90,7 @@ def _migrations(patient: Patient, findings: Findings) -> None:
 
 
 def _connection(patient: Patient) -> Connection[TupleRow]:
-    return connect(patient.database_url(), connect_timeout=_CONNECT_SECONDS)
+    return connect(patient.database_url(), connect_timeout=CONNECT_SECONDS)
 
 
 CHECKS: dict[str, Callable[[Patient, Findings], None]] = {
@@ -130,7 +99,7 @@ CHECKS: dict[str, Callable[[Patient, Findings], None]] = {
     "disk_space": check_space,
     "languages": _languages,
     "rules": _rules,
-    "database": _database,
+    "database": check_database,
     "migrations": _migrations,
     "pool": check_pool,
 }

@@ -24,6 +24,7 @@ class Patient:
         embedded_folder: that of the embedded server; None with a configured database.
         database_url: gives the database's URL, after starting the embedded server. Raises EnvironmentFault.
         known_url: the same URL, without starting anything.
+        workers: how many a run here has.
     """
 
     settings: Settings
@@ -32,6 +33,7 @@ class Patient:
     embedded_folder: Path | None
     database_url: Callable[[], str]
     known_url: str
+    workers: int = 1
 
     @property
     def schema(self) -> str:

@@ -14,7 +14,7 @@ with wanted as (
         where state = 'available' and lane = w.lane and tenant_id = w.tenant_id and kind = w.kind
         order by priority, job_id
         limit w.count
-        for update skip locked
+        for no key update skip locked
     ) j
     where not exists (select from batchproc.kinds k where k.kind = w.kind and (k.paused or k.max_running is not null))
 )

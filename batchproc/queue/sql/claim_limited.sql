@@ -23,7 +23,7 @@ with wanted as (
         where state = 'available' and lane = w.lane and tenant_id = w.tenant_id and kind = w.kind
         order by priority, job_id
         limit greatest(0, least(w.count, w.tenant_room, w.kind_room))
-        for update skip locked
+        for no key update skip locked
     ) j
 ), ranked as (
     select *,

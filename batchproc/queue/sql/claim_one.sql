@@ -1,7 +1,7 @@
 with picked as (
     select job_id from batchproc.processing_jobs
     where job_id = %(job_id)s and state in ('available', 'scheduled') and kind = any(%(kinds)s)
-    for update skip locked
+    for no key update skip locked
 )
 update batchproc.processing_jobs j
 set state = 'running', attempt = j.attempt + 1, claim_id = %(claim_id)s, node_id = %(node_id)s,

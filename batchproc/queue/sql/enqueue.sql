@@ -4,7 +4,10 @@ with added as (
         (tenant_id, document_id, kind, lane, priority, state, run_at, args, unique_key, unique_while_running,
          max_attempts, campaign_id, run_id)
     select %(tenant_id)s, %(document_id)s, %(kind)s, %(lane)s, %(priority)s,
-           case when %(run_at)s::timestamptz > clock_timestamp() then 'scheduled' else 'available' end,
+           case when exists (select from batchproc.campaigns c
+                             where c.campaign_id = %(campaign_id)s and c.paused) then 'held'
+                when %(run_at)s::timestamptz > clock_timestamp() then 'scheduled'
+                else 'available' end,
            coalesce(%(run_at)s::timestamptz, clock_timestamp()), %(args)s::jsonb, %(unique_key)s,
            %(unique_while_running)s, %(max_attempts)s, %(campaign_id)s, %(run_id)s
     on conflict do nothing

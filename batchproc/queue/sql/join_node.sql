@@ -3,3 +3,5 @@ insert into batchproc.nodes
 values
     (%(node_id)s, clock_timestamp() + make_interval(secs => %(lease)s), %(host)s, %(pid)s, %(slots)s, %(kinds)s,
      %(languages)s, %(engine_version)s, %(code_version)s)
+-- Asked again after an answer that was lost.
+on conflict (node_id) do update set lease_until = excluded.lease_until

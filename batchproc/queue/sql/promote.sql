@@ -13,9 +13,10 @@ with recursive waiting(tenant_id) as (
         -- The time as a subquery: a volatile function itself is no bound for an index scan.
         select job_id from batchproc.processing_jobs
         where state = 'scheduled' and tenant_id = w.tenant_id and run_at <= (select clock_timestamp())
+          and job_id <> all(%(skip)s::bigint[])
         order by run_at
         limit %(per_tenant)s
-        for update skip locked
+        for no key update skip locked
     ) j
     where w.tenant_id is not null
 ), promoted as (

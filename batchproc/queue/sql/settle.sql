@@ -1,5 +1,7 @@
 -- Every ending of an attempt: the job, its attempt row, usage, follow-ups and the document's failure, in one
 -- statement, fenced by the claim. A claim that is gone gives no row. Rows are locked in job_id order.
+-- A job that would wait again ends instead when somebody wants it cancelled, or when a successor waits already; it is
+-- held when its campaign is paused. What is asked for after this statement began is found by strays.sql.
 with ending as materialized (
     select e.*
     from unnest(%(transitions)s::jsonb[]) as t(transition)
@@ -9,10 +11,17 @@ with ending as materialized (
         error_type text, detail text, worker_pid integer, seconds double precision, fails_document boolean,
         follow_ups jsonb)
     order by e.job_id
-), held as materialized (
+), claimed as materialized (
     select j.job_id, j.tenant_id, j.kind, j.lane, j.priority, j.attempt as number, j.claimed_at, j.node_id, j.run_id,
-           j.campaign_id, j.document_id, e as ending,
-           -- The offset keeps the planner from gathering all that waits in a hash.
+           j.campaign_id, j.document_id, e as ending, e.state in ('scheduled', 'available') as waits,
+           -- The offsets keep the planner from gathering all that waits in a hash.
+           e.state in ('scheduled', 'available') and exists (
+               select from batchproc.job_signals s
+               where s.job_id = j.job_id and s.cancel_requested_at is not null
+               offset 0) as cancelled,
+           j.campaign_id is not null and exists (
+               select from batchproc.campaigns p where p.campaign_id = j.campaign_id and p.paused
+               offset 0) as paused,
            e.state in ('scheduled', 'available') and j.unique_key is not null and exists (
                select from batchproc.processing_jobs s
                where s.tenant_id = j.tenant_id and s.kind = j.kind and s.unique_key = j.unique_key
@@ -27,26 +36,30 @@ with ending as materialized (
           and (not %(rescue)s or not exists (
               select from batchproc.nodes n where n.node_id = r.node_id and n.lease_until > clock_timestamp()))
         limit 1
-        for update
+        -- Not "for update": a cancel request's foreign key looks at this row while it holds its own.
+        for no key update
     ) j
 ), settled as (
     update batchproc.processing_jobs j
-    set state = case when h.superseded then 'cancelled'
+    set state = case when c.cancelled or c.superseded then 'cancelled'
+                     when c.waits and c.paused then 'held'
                      -- It was run before its time, by its id: it waits for it again.
-                     when (h.ending).state = 'available' and (h.ending).delay is null
+                     when (c.ending).state = 'available' and (c.ending).delay is null
                           and j.run_at > clock_timestamp() then 'scheduled'
-                     else (h.ending).state end,
-        run_at = case when (h.ending).delay is null then j.run_at
-                      else clock_timestamp() + make_interval(secs => (h.ending).delay) end,
-        attempt = (h.ending).attempt, crashes = (h.ending).crashes, timeouts = (h.ending).timeouts,
-        node_losses = (h.ending).node_losses,
-        result = coalesce((h.ending).result, case when (h.ending).state = 'discarded' then j.result end),
-        failure_code = case when h.superseded then 'superseded' else (h.ending).failure_code end,
+                     else (c.ending).state end,
+        run_at = case when (c.ending).delay is null then j.run_at
+                      else clock_timestamp() + make_interval(secs => (c.ending).delay) end,
+        attempt = (c.ending).attempt, crashes = (c.ending).crashes, timeouts = (c.ending).timeouts,
+        node_losses = (c.ending).node_losses,
+        result = coalesce((c.ending).result, case when (c.ending).state = 'discarded' then j.result end),
+        failure_code = case when c.cancelled then null when c.superseded then 'superseded'
+                            else (c.ending).failure_code end,
         claim_id = null, node_id = null,
-        finished_at = case when h.superseded or (h.ending).state in ('completed', 'discarded', 'cancelled')
+        finished_at = case when c.cancelled or c.superseded
+                                or (c.ending).state in ('completed', 'discarded', 'cancelled')
                            then clock_timestamp() end
-    from held h
-    where j.job_id = h.job_id and j.tenant_id = h.tenant_id
+    from claimed c
+    where j.job_id = c.job_id and j.tenant_id = c.tenant_id
     returning j.job_id, j.state
 ), attempted as (
     insert into batchproc.job_attempts
@@ -55,13 +68,13 @@ with ending as materialized (
     select (ending).claim_id, job_id, tenant_id, number, node_id, run_id, (ending).worker_pid, claimed_at,
            clock_timestamp(), coalesce((ending).seconds, 0), (ending).outcome, (ending).error_class,
            (ending).failure_code, (ending).error_type, (ending).detail
-    from held
+    from claimed
 ), used as (
     insert into batchproc.usage_daily as u
         (tenant_id, day, kind, attempts, worker_seconds, completed, discarded)
     select tenant_id, (clock_timestamp() at time zone 'UTC')::date, kind, count(*), sum(coalesce((ending).seconds, 0)),
            count(*) filter (where (ending).state = 'completed'), count(*) filter (where (ending).state = 'discarded')
-    from held
+    from claimed
     group by tenant_id, kind
     order by tenant_id, kind
     on conflict (tenant_id, day, kind) do update
@@ -69,25 +82,28 @@ with ending as materialized (
         completed = u.completed + excluded.completed, discarded = u.discarded + excluded.discarded
 ), failed_documents as (
     update batchproc.documents d
-    set status = 'failed', failure_code = (h.ending).failure_code
-    from held h
-    where (h.ending).fails_document and d.document_id = h.document_id and d.tenant_id = h.tenant_id
+    set status = 'failed', failure_code = (c.ending).failure_code
+    from claimed c
+    where (c.ending).fails_document and d.document_id = c.document_id and d.tenant_id = c.tenant_id
       and d.status in ('pending', 'failed')
 ), followed as (
     insert into batchproc.processing_jobs
         (tenant_id, document_id, kind, lane, priority, state, args, unique_key, unique_while_running, max_attempts,
          campaign_id, run_id)
-    select h.tenant_id, f.document_id, f.kind, h.lane, h.priority, 'available', f.args, f.unique_key,
-           f.unique_while_running, f.max_attempts, h.campaign_id, h.run_id
-    from held h
-    cross join lateral jsonb_to_recordset((h.ending).follow_ups) as f(
+    select c.tenant_id, f.document_id, f.kind, c.lane, c.priority,
+           case when c.paused then 'held' else 'available' end, f.args, f.unique_key, f.unique_while_running,
+           f.max_attempts, c.campaign_id, c.run_id
+    from claimed c
+    cross join lateral jsonb_to_recordset((c.ending).follow_ups) as f(
         kind text, args jsonb, document_id bigint, unique_key text, unique_while_running boolean,
         max_attempts smallint)
     on conflict do nothing
-    returning lane, tenant_id, kind
+    returning lane, tenant_id, kind, state
 ), unsignalled as (
-    delete from batchproc.job_signals s using held h where s.job_id = h.job_id
+    -- A request that came meanwhile stays with a job that waits again: the row's newest version decides.
+    delete from batchproc.job_signals s using claimed c
+    where s.job_id = c.job_id and (s.cancel_requested_at is null or c.cancelled or not c.waits)
 )
 select job_id, state, null::smallint as lane, null::bigint as tenant_id, null::text as kind from settled
 union all
-select distinct null::bigint, null, lane, tenant_id, kind from followed
+select distinct null::bigint, null, lane, tenant_id, kind from followed where state = 'available'

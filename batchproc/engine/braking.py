@@ -1,0 +1,69 @@
+"""The node's brake: watches how attempts end, and pauses a kind in the database when the environment is at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from loguru import logger
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.brake import Brake, Braked, tells
+from batchproc.core.job import Claim
+from batchproc.core.transition import Transition
+from batchproc.engine.run_report import RunOptions
+from batchproc.queue.kind_store import KindStore
+
+
+class Braking:
+    """What the brake has found; each node counts for itself.
+
+    Args:
+        jobs: see ``core.brake.Brake``.
+    """
+
+    def __init__(self, kinds: KindStore, jobs: int | None) -> None:
+        self._kinds = kinds
+        self._brake = Brake(jobs)
+        self._due: list[Braked] = []
+        self._braked: dict[str, Braked] = {}
+
+    def note(self, claim: Claim, moved: Transition) -> None:
+        """An attempt was settled."""
+        if not tells(moved):
+            return
+        braked = self._brake.note(claim.kind, claim.job_id, moved.failure_code)
+        if braked is not None:
+            self._due.append(braked)
+
+    @property
+    def due(self) -> bool:
+        """Whether a kind is to be paused."""
+        return bool(self._due)
+
+    def pause(self, connection: Connection[TupleRow]) -> None:
+        """Pauses what is to be paused. What runs may end; nobody claims another job of the kind.
+
+        Raises:
+            psycopg.Error: the database failed, and what is left stays due.
+        """
+        while self._due:
+            braked = self._due[0]
+            self._kinds.brake(connection, braked)
+            self._braked[braked.kind] = braked
+            del self._due[0]
+            logger.error("kind {} is paused: {}", braked.kind, braked.reason)
+
+    def standing(
+        self, connection: Connection[TupleRow], known: Iterable[str], options: RunOptions
+    ) -> tuple[Braked, ...]:
+        """The kinds that this run has braked, and those of ``known`` that another or an earlier one has while jobs
+        of its scope are due: every run tells of them until a person has looked. For a single job there are none.
+        """
+        if options.single:
+            return ()
+        scope = options.scope
+        found = self._kinds.braked(
+            connection, list(known), tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
+        )
+        return tuple(({braked.kind: braked for braked in found} | self._braked).values())

@@ -1,0 +1,25 @@
+"""What one run tells its dispatcher."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from batchproc.engine.ready import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchOptions:
+    """How one run dispatches. Times in seconds; ``max_jobs`` None is without end."""
+
+    workers: int
+    lane_weights: Mapping[int, float]
+    reserved: int = 0
+    poll_interval: float = 1.0
+    drain_wait: float = 600.0
+    shutdown_grace: float = 30.0
+    outage_limit: float = 600.0
+    max_node_losses: int = 10
+    forever: bool = False
+    max_jobs: int | None = None
+    scope: Scope = field(default_factory=Scope)

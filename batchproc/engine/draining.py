@@ -1,0 +1,45 @@
+"""What a run still waits for when it has nothing to do."""
+
+from __future__ import annotations
+
+import time
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.engine.dispatch_options import DispatchOptions
+from batchproc.engine.ready import ReadyQueues
+from batchproc.queue.node_store import NodeStore
+
+
+class Draining:
+    """Looks now and then whether something is left, and brings what it finds to the ready queues."""
+
+    def __init__(self, store: NodeStore, ready: ReadyQueues, run_id: int, options: DispatchOptions) -> None:
+        self._store = store
+        self._ready = ready
+        self._run_id = run_id
+        self._options = options
+        self._next = 0.0
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the next look."""
+        return self._next - time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether it is time to look; if so, the next time is after a poll interval."""
+        if self.seconds_left > 0:
+            return False
+        self._next = time.monotonic() + self._options.poll_interval
+        return True
+
+    def has_to_wait(self, connection: Connection[TupleRow]) -> bool:
+        """Whether a retry that this run caused is due within ``drain_wait``, or claims of a dead node wait for their
+        rescue. Otherwise it is for the ready queues to say whether anything is left.
+        """
+        # First what will become available, then what is: housekeeping moves jobs from the one to the other meanwhile.
+        retries, expired = self._store.undrained(connection, self._run_id, self._options.drain_wait)
+        self._ready.hint(self._store.promote(connection))
+        self._ready.learn([found for found in self._store.ready(connection) if self._ready.in_scope(found.queue)])
+        return bool(retries or expired)

@@ -1,0 +1,58 @@
+"""What tells, once a worker has died, that it died for want of memory; collected while it lived."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+from typing import Final
+
+from batchproc.engine.pool import processes
+from batchproc.engine.pool.processes import Stat
+
+LATELY: Final = 5.0
+"""Seconds. The kernel counts its kill at once, but a big process takes a while to be gone."""
+
+NEAR: Final = 0.5
+"""Part of the address space allowed from which on an abort is put down to it: the last look is a moment old."""
+
+# How native code ends that cannot go on without what it asked for: C++ aborts, pdfium traps, others use the null.
+_ALLOCATION_FAILED: Final = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGTRAP})
+
+
+class MemoryEvidence:
+    """Of one worker. A new one takes what the kernel has killed so far for somebody else's trouble."""
+
+    def __init__(self) -> None:
+        self._kills = processes.out_of_memory_kills()
+        self._killed_at = float("-inf")
+        self._near_its_limit = False
+
+    def note(self, worker: Stat) -> None:
+        """Keeps what can be seen of the living worker, and of the kernel's kills."""
+        self._note_kills()
+        self._near_its_limit = worker.mapped > NEAR * _address_limit(worker.process.pid)
+
+    def explains(self, exit_code: int | None) -> bool:
+        """Whether the worker died for want of memory: an end by a signal (negative) that nobody we know has sent.
+
+        The kernel kills with SIGKILL. Below the limit of its address space native code gets no memory and mostly
+        does not survive that.
+        """
+        if exit_code == -signal.SIGKILL:
+            self._note_kills()
+            return time.monotonic() - self._killed_at < LATELY
+        return exit_code is not None and -exit_code in _ALLOCATION_FAILED and self._near_its_limit
+
+    def _note_kills(self) -> None:
+        kills = processes.out_of_memory_kills()
+        if kills > self._kills:
+            self._kills, self._killed_at = kills, time.monotonic()
+
+
+def _address_limit(pid: int) -> float:
+    try:
+        soft, _ = resource.prlimit(pid, resource.RLIMIT_AS)
+    except OSError:  # it is gone
+        return float("inf")
+    return float("inf") if soft == resource.RLIM_INFINITY else soft

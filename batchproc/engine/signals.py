@@ -1,0 +1,129 @@
+"""How a node is asked to stop: by signals that reach it, and by those that its guardian passes on.
+
+A second signal means: at once. But one Ctrl-C, a closed terminal, ``timeout`` or systemd signal the whole group or
+cgroup, guardian and node alike. So the guardian passes its own on as others, ``PASSED_ON``: the node knows which way
+each has come, and that what came both ways was one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+AT_ONCE = signal.SIGQUIT
+PASSED_ON = {number: signal.SIGRTMIN + place for place, number in enumerate(STOPPING)}
+"""What the guardian sends in the place of each: real-time signals, which nothing else here uses."""
+
+_ORIGINAL = {stand_in: number for number, stand_in in PASSED_ON.items()}
+# timeout(1) signals its child and then its child's group; systemd may add SIGHUP. No person does it in that time, but
+# on a keyboard, where Ctrl-C is SIGINT and comes once.
+_ONE_SIGNAL = 0.1
+# The same signal by the other way comes in a moment, or when a busy machine lets the guardian run.
+_TWIN = 5.0
+_NEVER = float("-inf")
+
+
+class Asks:
+    """Tells how many stops are asked for by signals that may come twice. Times are monotonic, in seconds."""
+
+    def __init__(self) -> None:
+        # By whether they were passed on.
+        self._last = {False: _NEVER, True: _NEVER}
+        self._unpaired = {False: _NEVER, True: _NEVER}
+        self._hung_up = False
+
+    def hear(self, number: int, now: float) -> int:
+        """0 when this signal was heard before, by the other way or a moment ago; else 1, and 2 for ``AT_ONCE``."""
+        if number == AT_ONCE:
+            return 2
+        passed_on, original = number in _ORIGINAL, _ORIGINAL.get(number, number)
+        since, self._last[passed_on] = now - self._last[passed_on], now
+        if since < _ONE_SIGNAL and original != signal.SIGINT:
+            return 0
+        if original == signal.SIGHUP:  # a terminal is closed once, though the kernel and its shell both say so
+            before, self._hung_up = self._hung_up, True
+            return 0 if before else 1
+        if now - self._unpaired[not passed_on] < _TWIN:
+            self._unpaired[not passed_on] = _NEVER
+            return 0
+        self._unpaired[passed_on] = now
+        return 1
+
+
+class _Hearing:
+    """Takes the signals, and keeps what they ask for until somebody listens."""
+
+    def __init__(self) -> None:
+        self._asks = Asks()
+        self._kept: deque[None] = deque()
+        self._listener: Callable[[], None] | None = None
+
+    def take(self, number: int, _frame: FrameType | None) -> None:
+        # No log line: it could wait for the one that this signal has interrupted.
+        self._kept.extend([None] * self._asks.hear(number, time.monotonic()))
+        self._tell()
+        if len(self._kept) > 1:  # while the node starts, or when it is as good as gone
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def told_to(self, listener: Callable[[], None]) -> Iterator[None]:
+        self._listener = listener
+        self._tell()
+        try:
+            yield
+        finally:
+            self._listener = None
+
+    def _tell(self) -> None:
+        # A signal may interrupt this very loop.
+        while self._listener is not None:
+            try:
+                self._kept.popleft()
+            except IndexError:
+                return
+            self._listener()
+
+
+_hearing: _Hearing | None = None
+
+
+def heeded() -> frozenset[signal.Signals]:
+    """The signals that a node obeys. SIGHUP is not one where it was ignored from the start, as nohup(1) has it."""
+    deaf = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
+    return frozenset({*STOPPING, AT_ONCE} - deaf)
+
+
+def hear_from_now_on() -> None:
+    """For a node in a process of its own: until its end no signal kills it, and none that comes early is lost.
+
+    Where nobody listens yet, or any more, a first one waits and a second raises KeyboardInterrupt.
+    """
+    global _hearing
+    _hearing = _Hearing()
+    for number in (*heeded(), *PASSED_ON.values()):
+        signal.signal(number, _hearing.take)
+
+
+@contextlib.contextmanager
+def stopping_signals(request_stop: Callable[[], None]) -> Iterator[None]:
+    """Within, SIGTERM, SIGINT and SIGHUP call ``request_stop`` once, SIGQUIT twice; in the main thread only.
+
+    What was heard before, since ``hear_from_now_on``, is told at once.
+    """
+    if _hearing is not None:
+        with _hearing.told_to(request_stop):
+            yield
+        return
+    hearing = _Hearing()
+    before = {number: signal.signal(number, hearing.take) for number in heeded()}
+    try:
+        with hearing.told_to(request_stop):
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,83 @@
+"""Pausing a campaign holds the jobs of it that wait; the end of the pause releases them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.errors import UsageError
+from batchproc.core.fairness import Queue
+from batchproc.core.job import JobState
+from batchproc.database import SqlFolder
+from batchproc.queue import hints
+from batchproc.queue.apart import require_own_transactions, write_apart
+
+_BATCH = 500
+_LARGEST_ID = 2**63 - 1
+
+
+class Released(NamedTuple):
+    """Jobs that wait again, and those that were cancelled because a job with their unique key waits already."""
+
+    jobs: int
+    superseded: int
+
+
+class Campaigns:
+    """The statements behind ``JobStore.hold`` and ``JobStore.release``.
+
+    The campaign is marked first, so that whatever a settle, a retry or an enqueue puts back from then on goes where it
+    belongs by itself. What began before that and commits after the batches, and rows that were passed over because
+    somebody held them, are found by ``NodeStore.put_right``.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self._sql = SqlFolder("batchproc.queue", schema)
+        self._channel = hints.channel(schema)
+
+    def hold(self, connection: Connection[TupleRow], campaign_id: int) -> int:
+        """See ``JobStore.hold``."""
+        self._mark(connection, campaign_id, paused=True)
+        held, after = 0, 0
+        while job_ids := self._look(
+            connection, "campaign_waiting", {"campaign_id": campaign_id, "after": after, "limit": _BATCH}
+        ):
+            written, _ = write_apart(connection, job_ids, lambda ids: self.hold_jobs(connection, ids))
+            held += len(written)
+            after = job_ids[-1]
+        return held
+
+    def release(self, connection: Connection[TupleRow], campaign_id: int) -> Released:
+        """See ``JobStore.release``."""
+        self._mark(connection, campaign_id, paused=False)
+        states: list[JobState] = []
+        before = _LARGEST_ID
+        while job_ids := self._look(
+            connection, "campaign_held", {"campaign_id": campaign_id, "before": before, "limit": _BATCH}
+        ):
+            written, _ = write_apart(connection, job_ids, lambda ids: self.release_jobs(connection, ids))
+            states += [state for state, _ in written]
+            before = job_ids[-1]
+        connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
+        superseded = states.count(JobState.CANCELLED)
+        return Released(len(states) - superseded, superseded)
+
+    def hold_jobs(self, connection: Connection[TupleRow], job_ids: list[int]) -> list[int]:
+        """Holds those of these jobs that wait and whose campaign is paused; returns their ids."""
+        return [row[0] for row in connection.execute(self._sql["hold_jobs"], {"job_ids": job_ids}).fetchall()]
+
+    def release_jobs(self, connection: Connection[TupleRow], job_ids: list[int]) -> list[tuple[JobState, Queue]]:
+        """Releases those of these jobs that are held and whose campaign is not paused; what became of each."""
+        rows = connection.execute(self._sql["release_jobs"], {"job_ids": job_ids}).fetchall()
+        return [(JobState(state), Queue(lane, tenant_id, kind)) for _, state, lane, tenant_id, kind in rows]
+
+    def _mark(self, connection: Connection[TupleRow], campaign_id: int, *, paused: bool) -> None:
+        require_own_transactions(connection, "the pause of a campaign")
+        values = {"campaign_id": campaign_id, "paused": paused}
+        if connection.execute(self._sql["pause_campaign"], values).fetchone() is None:
+            raise UsageError(f"there is no campaign {campaign_id}", "see: batchproc campaigns list")
+
+    def _look(self, connection: Connection[TupleRow], name: str, values: dict[str, int]) -> list[int]:
+        return [row[0] for row in connection.execute(self._sql[name], values).fetchall()]

@@ -1,0 +1,85 @@
+"""The rows of ``kinds``: what is paused, why, and how many jobs of a kind may run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import TupleRow, dict_row
+
+from batchproc.core.brake import Braked
+from batchproc.core.errors import UsageError
+from batchproc.core.limits import CODE, bounded_text
+from batchproc.database import SqlFolder
+from batchproc.queue import hints
+
+REASON_CHARACTERS = 500
+
+
+class KindStore:
+    """Reads and changes kinds in the transaction of the caller's connection."""
+
+    def __init__(self, schema: str) -> None:
+        self._sql = SqlFolder("batchproc.queue", schema)
+        self._channel = hints.channel(schema)
+
+    def brake(self, connection: Connection[TupleRow], braked: Braked) -> None:
+        """Pauses a kind for all nodes, unless it is paused already."""
+        values = {"kind": braked.kind, "code": braked.code, "reason": braked.reason}
+        connection.execute(self._sql["brake_kind"], values)
+
+    def braked(
+        self,
+        connection: Connection[TupleRow],
+        known: Collection[str],
+        *,
+        tenant_ids: Collection[int],
+        kinds: Collection[str],
+        lanes: Collection[int],
+    ) -> list[Braked]:
+        """Which of the kinds ``known`` a brake has paused while jobs of that scope are due; empty collections: all."""
+        values = {
+            "known": list(known),
+            "tenant_ids": list(tenant_ids),
+            "kinds": list(kinds),
+            "lanes": list(lanes),
+        }
+        return [Braked(*row) for row in connection.execute(self._sql["braked_kinds"], values).fetchall()]
+
+    def kinds(self, connection: Connection[TupleRow], kind: str | None = None) -> list[dict[str, Any]]:
+        """Every kind, or that one, with its pause, its limit and its unfinished jobs, keyed as ``kinds list`` shows."""
+        with connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(self._sql["list_kinds"], {"kind": kind}).fetchall()
+
+    def set(
+        self,
+        connection: Connection[TupleRow],
+        kind: str,
+        *,
+        paused: bool | None = None,
+        reason: str | None = None,
+        max_running: int | None = None,
+        unlimited: bool = False,
+    ) -> dict[str, Any]:
+        """Changes what is not None and returns the kind as ``kinds`` does; all nodes heed it from their next claim.
+
+        A reason is kept up to 500 characters.
+
+        Raises:
+            UsageError: no node has made that kind known.
+        """
+        values = {
+            "kind": kind if CODE.match(kind) else None,
+            "paused": paused,
+            "reason": bounded_text(reason, REASON_CHARACTERS),
+            "max_running": max_running,
+            "unlimited": unlimited,
+        }
+        if connection.execute(self._sql["set_kind"], values).fetchone() is None:
+            raise UsageError(
+                f"there is no kind {kind!r}",
+                "see: batchproc kinds list; a kind is known from the first run with its handler on",
+            )
+        connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
+        return self.kinds(connection, kind)[0]

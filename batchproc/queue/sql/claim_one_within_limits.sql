@@ -1,0 +1,22 @@
+-- As claim_one.sql, by the rules of claim_limited.sql: runs after the advisory lock of the limits.
+with picked as (
+    select j.job_id
+    from batchproc.processing_jobs j
+    join batchproc.tenants t on t.tenant_id = j.tenant_id and not t.paused
+    left join batchproc.kinds k on k.kind = j.kind
+    where j.job_id = %(job_id)s and j.state = 'available' and j.kind = any(%(kinds)s) and k.paused is not true
+      and (t.max_running is null
+           or t.max_running > (select count(*) from batchproc.processing_jobs r
+                               where r.state = 'running' and r.tenant_id = j.tenant_id))
+      and (k.max_running is null
+           or k.max_running > (select count(*) from batchproc.processing_jobs r
+                               where r.state = 'running' and r.kind = j.kind))
+    for no key update of j skip locked
+)
+update batchproc.processing_jobs j
+set state = 'running', attempt = j.attempt + 1, claim_id = %(claim_id)s, node_id = %(node_id)s,
+    run_id = coalesce(%(run_id)s, j.run_id), claimed_at = clock_timestamp()
+from picked p
+where j.job_id = p.job_id
+returning j.job_id, j.claim_id, j.tenant_id, j.kind, j.lane, j.priority, j.attempt, j.max_attempts, j.crashes,
+          j.timeouts, j.node_losses

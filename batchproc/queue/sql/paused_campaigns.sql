@@ -1,0 +1,1 @@
+select campaign_id from batchproc.campaigns where paused

@@ -1,0 +1,13 @@
+-- With their attempts and signals, by the foreign keys. A job that is being retried is held by somebody, and one that
+-- was has another state: neither goes.
+with locked as (
+    select job_id, tenant_id
+    from batchproc.processing_jobs
+    where job_id = any(%(job_ids)s) and state in ('completed', 'discarded', 'cancelled') and finished_at < %(until)s
+    order by job_id
+    for update skip locked
+)
+delete from batchproc.processing_jobs j
+using unnest(array(select job_id from locked), array(select tenant_id from locked)) as l(job_id, tenant_id)
+where j.job_id = l.job_id and j.tenant_id = l.tenant_id
+returning j.job_id

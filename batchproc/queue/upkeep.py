@@ -1,0 +1,74 @@
+"""What any node does for all: due jobs become available, and jobs go where a change that came meanwhile wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.fairness import Queue
+from batchproc.core.job import JobState
+from batchproc.database import SqlFolder
+from batchproc.queue.apart import SetAside, is_of_the_database, write_apart
+from batchproc.queue.campaigns import Campaigns
+from batchproc.queue.cancelling import Cancelling
+
+_PROMOTE_PER_TENANT = 200
+_STRAYS = 500
+
+T = TypeVar("T")
+
+
+class Upkeep:
+    """The statements behind ``NodeStore.promote`` and ``NodeStore.put_right``.
+
+    Args:
+        aside: jobs that could not be written a moment ago; those that cannot be written now are added.
+    """
+
+    def __init__(self, schema: str, aside: SetAside) -> None:
+        self._sql = SqlFolder("batchproc.queue", schema)
+        self._aside = aside
+        self._campaigns = Campaigns(schema)
+        self._cancelling = Cancelling(schema)
+
+    def promote(self, connection: Connection[TupleRow]) -> list[Queue]:
+        """See ``NodeStore.promote``."""
+        values = {"per_tenant": _PROMOTE_PER_TENANT, "skip": self._aside.job_ids()}
+        try:
+            rows = connection.execute(self._sql["promote"], values).fetchall()
+        except psycopg.Error as error:
+            if is_of_the_database(connection, error):
+                raise
+            rows = self._promote_apart(connection, values)
+        return [Queue(*row) for row in rows]
+
+    def put_right(self, connection: Connection[TupleRow]) -> list[Queue]:
+        """See ``NodeStore.put_right``."""
+        values = {"limit": _STRAYS, "skip": self._aside.job_ids()}
+        rows = connection.execute(self._sql["strays"], values).fetchall()
+        if not rows:
+            return []
+        wanted = {name: [job_id for what, job_id in rows if what == name] for name in ("cancel", "hold", "release")}
+        self._write(connection, wanted["cancel"], lambda ids: self._cancelling.cancel_waiting(connection, ids))
+        self._write(connection, wanted["hold"], lambda ids: self._campaigns.hold_jobs(connection, ids))
+        released = self._write(connection, wanted["release"], lambda ids: self._campaigns.release_jobs(connection, ids))
+        return list({queue for state, queue in released if state is JobState.AVAILABLE})
+
+    def _promote_apart(self, connection: Connection[TupleRow], values: dict[str, Any]) -> list[TupleRow]:
+        """After one row failed them all."""
+        due = [row[0] for row in connection.execute(self._sql["due_jobs"], values).fetchall()]
+        promoted = self._write(
+            connection, due, lambda ids: connection.execute(self._sql["promote_jobs"], {"job_ids": ids}).fetchall()
+        )
+        return list(set(promoted))
+
+    def _write(
+        self, connection: Connection[TupleRow], job_ids: list[int], write: Callable[[list[int]], Sequence[T]]
+    ) -> list[T]:
+        told, refused = write_apart(connection, job_ids, write)
+        self._aside.add(refused)
+        return told

@@ -1,0 +1,104 @@
+"""``kinds list`` and ``kinds set``: what is paused and why, and what takes it back."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchproc.core.brake import Braked
+from batchproc.database import connect
+from batchproc.queue.kind_store import KindStore
+from tests.cli.test_commands import Command
+from tests.cli.test_commands import batchproc as batchproc
+
+KEYS = [
+    "kind",
+    "paused",
+    "paused_code",
+    "paused_reason",
+    "paused_at",
+    "max_running",
+    "available",
+    "scheduled",
+    "running",
+]
+
+
+@pytest.fixture
+def known(batchproc: Command, database_url: str) -> Command:
+    """A database whose kinds are known, with two jobs that wait."""
+    with connect(database_url) as connection:
+        connection.execute(b"insert into batchproc.kinds (kind) values ('t_echo'), ('t_quick')")
+    batchproc("tenants", "add", "acme")
+    batchproc("enqueue", "t_quick", "--tenant", "acme")
+    batchproc("enqueue", "t_quick", "--tenant", "acme", "--at", "2999-01-01T00:00")
+    batchproc("enqueue", "t_nobodys", "--tenant", "acme", "--force")
+    return batchproc
+
+
+def test_kinds_are_listed_with_their_jobs(known: Command) -> None:
+    listed = known("kinds", "list", "--json").json
+
+    assert listed["next"] is None
+    assert [list(kind) for kind in listed["kinds"]] == [KEYS] * 3
+    assert [(kind["kind"], kind["available"], kind["scheduled"], kind["running"]) for kind in listed["kinds"]] == [
+        ("t_echo", 0, 0, 0),
+        ("t_nobodys", 1, 0, 0),
+        ("t_quick", 1, 1, 0),
+    ]
+    assert "t_quick" in known("kinds", "list").out
+
+
+def test_a_kind_is_paused_with_a_reason_and_resumed(known: Command) -> None:
+    paused = known("kinds", "set", "t_quick", "--pause", "--reason", "until Monday", "--json").json
+    assert (paused["paused"], paused["paused_code"], paused["paused_reason"]) == (True, None, "until Monday")
+    assert paused["paused_at"] is not None
+    assert list(paused) == KEYS
+    assert "until Monday" in known("kinds", "list").out
+
+    resumed = known("kinds", "set", "t_quick", "--resume", "--json").json
+
+    assert {key: resumed[key] for key in KEYS[1:5]} == {
+        "paused": False,
+        "paused_code": None,
+        "paused_reason": None,
+        "paused_at": None,
+    }
+
+
+def test_what_a_brake_paused_is_shown_and_a_limit_does_not_touch_it(known: Command, database_url: str) -> None:
+    with connect(database_url) as connection:
+        KindStore("batchproc").brake(connection, Braked("t_quick", "poison", "20 jobs in a row ended with poison"))
+        KindStore("batchproc").brake(connection, Braked("t_quick", "no_space", "again"))
+
+    limited = known("kinds", "set", "t_quick", "--limit", "3", "--json").json
+
+    assert (limited["paused_code"], limited["paused_reason"]) == ("poison", "20 jobs in a row ended with poison")
+    assert limited["max_running"] == 3
+    assert known("kinds", "set", "t_quick", "--limit", "none", "--json").json["max_running"] is None
+    assert "20 jobs in a row ended with poison" in known("kinds", "list").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["t_nobodys", "--pause"], "there is no kind 't_nobodys': see: batchproc kinds list"),
+        (["t_quick", "--pause", "--resume"], "--pause and --resume exclude each other"),
+        (["t_quick", "--reason", "why"], "--reason tells why a kind is paused: give it together with --pause"),
+        (["t_quick"], "nothing was asked for: give --pause, --resume or --limit"),
+        (["t_quick", "--limit", "many"], "--limit must be a number of jobs, or none"),
+        (["t_quick", "--limit", "-1"], "--limit must be a number of jobs, or none"),
+    ],
+)
+def test_what_cannot_be_set_is_one_clear_line(known: Command, arguments: list[str], message: str) -> None:
+    ran = known("kinds", "set", *arguments)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+
+
+def test_what_cannot_be_stored_of_a_reason_is_left_out(known: Command) -> None:
+    paused = known("kinds", "set", "t_quick", "--pause", "--reason", "half a \ud800 pair" + "x" * 600, "--json").json
+
+    assert paused["paused_reason"].startswith("half a  pairxxx")
+    assert len(paused["paused_reason"]) == 500
+    assert known("kinds", "set", "\udcff", "--pause").code == 2
