@@ -212,6 +212,21 @@ def test_a_worker_is_replaced_after_its_number_of_jobs(tmp_path: Path) -> None:
         wait_until(lambda: len(list((tmp_path / "work").iterdir())) == 1, what="the old workers' folders gone")
 
 
+def test_a_signal_that_reaches_a_worker_before_its_node_heeds_it_is_the_shutdown(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        pool.submit(work(Act.HANG_IN_PYTHON))
+        all_begun(pool)
+        [running] = pool.running()
+        assert running.worker_pid is not None
+        os.kill(running.worker_pid, signal.SIGTERM)
+        killed = time.monotonic()
+        wait_until(lambda: time.monotonic() > killed + 0.5, what="longer than a crash takes to be told")
+        assert not pool.poll()
+        pool.drain()
+        [ended] = collect(pool, 1)
+        assert ended.outcome == Interrupted("shutdown")
+
+
 def test_a_draining_pool_tells_its_handlers_and_replaces_nobody(tmp_path: Path) -> None:
     with running_pool(tmp_path) as pool:
         pool.submit(work(Act.WAIT_FOR_STOP))

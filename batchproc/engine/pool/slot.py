@@ -169,7 +169,7 @@ class Slot:
 
     def conclude(self, job: Job, verdict: Verdict, worker: WorkerHandle) -> None:
         """The job's worker is dead: it ends, or waits for the next worker if it never began."""
-        outcome = judge(job, verdict, worker, self._shared.draining.is_set())
+        outcome = judge(job, verdict, worker, self._shared.draining)
         with self._lock:
             if outcome is None and job.tries < self._options.start_attempts and not self._shared.closing.is_set():
                 self._state = _State.STARTING

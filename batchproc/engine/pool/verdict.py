@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent import futures
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ TAKE_SECONDS = 10.0
 """A worker that has not begun its job after this is replaced, and the job is given to the next."""
 
 _CRASH_REPORT_SECONDS = 0.3
+_SAME_SIGNAL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,12 @@ def limit_passed(job: Job, worker: WorkerHandle, now: float) -> tuple[Verdict | 
     return None, min(deadline, stalled_at)
 
 
-def judge(job: Job, verdict: Verdict, worker: WorkerHandle, draining: bool) -> Outcome | None:
-    """What became of a job whose worker is dead now; None when it never began."""
+def judge(job: Job, verdict: Verdict, worker: WorkerHandle, draining: threading.Event) -> Outcome | None:
+    """What became of a job whose worker is dead now; None when it never began.
+
+    Args:
+        draining: set when the node is shutting down.
+    """
     future = job.future
     if future is not None and verdict.outcome is None:
         futures.wait([future], _CRASH_REPORT_SECONDS)  # for pebble's report, or a result still in the pipe
@@ -79,7 +85,8 @@ def judge(job: Job, verdict: Verdict, worker: WorkerHandle, draining: bool) -> O
         return job.unwanted
     if future.done() and isinstance(future.exception(), TimeoutError):
         return Interrupted("clock")  # pebble's limit is later than ours on a clock that nobody sets
-    if draining:
+    # A signal to a whole cgroup may reach a worker before the node has heeded its own.
+    if draining.wait(_SAME_SIGNAL_SECONDS if worker.was_asked_to_end() else 0.0):
         return Interrupted("shutdown")
     if worker.went_with_forkserver():
         # Perhaps it was this job that killed it: it counts, or that job would take every worker with it for ever.

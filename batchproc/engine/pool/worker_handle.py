@@ -135,6 +135,10 @@ class WorkerHandle:
         died = self._exit_code() in (None, UNKNOWN_EXIT, -signal.SIGKILL)
         return died and forkserver.running_pid() != self._forkserver_pid
 
+    def was_asked_to_end(self) -> bool:
+        """Whether it died of a signal that also stops a node."""
+        return self._exit_code() in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+
     def was_killed_for_memory(self) -> bool:
         """Whether it died for want of memory, by the kernel or by itself."""
         return self._memory.explains(self._exit_code())
