@@ -33,7 +33,7 @@ _LONGEST = 16_000
 # Nothing here may begin with an unbounded repetition: a log line can be as long as a page.
 # A cloud's tokens, used as passwords, have some thousands of characters.
 _URL_PASSWORD = re.compile(r"(://[^\s/:@]{0,255}):\S{0,4000}@")
-_NAMES_OF_SECRETS = r"password|passwd|passphrase|secret|api[_-]?key|(?:access|auth|refresh|bearer)[_-]?token"
+_NAMES_OF_SECRETS = r"password|passwd|pwd|passphrase|secret|api[_-]?key|(?:access|auth|refresh|bearer)[_-]?token"
 _NAMED_PASSWORD = re.compile(
     rf"""(?ix) ( (?:{_NAMES_OF_SECRETS}) \\?['"]? \s* (?:=|:|%3D) \s* )
         (?: '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | ['"]?[^\s&,;)}}'"]+ )"""
@@ -74,6 +74,7 @@ def setup(
     context: Mapping[str, object] | None = None,
     *,
     stderr: bool = True,
+    tells: bool = True,
 ) -> None:
     """Send this process's log to stderr and to ``file``, replacing what was set up before.
 
@@ -86,6 +87,7 @@ def setup(
         file: gets the same lines, with dates, appended; may be moved away while in use. Made for its owner only.
         context: extras of every line, such as the slot of a worker.
         stderr: False where every line would be a mail, as from cron.
+        tells: False in a worker, whose node tells for all when the file cannot be written.
 
     Raises:
         EnvironmentFault: the file cannot be written.
@@ -97,7 +99,7 @@ def setup(
         _add(sys.stderr, level, stamps[0])
     if file is not None:
         try:
-            _add(LogFile(file), level, stamps[1])
+            _add(LogFile(file, tells=tells), level, stamps[1])
         except OSError as error:
             raise EnvironmentFault(
                 f"cannot write the log file {one_line(str(file))}: {error.strerror}",

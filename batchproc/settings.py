@@ -113,7 +113,12 @@ class Retry(Section):
     )
     max_timeouts: int = Field(default=2, ge=1, le=1000, description="Attempts that may end in a timeout or stall.")
     max_crashes: int = Field(default=3, ge=1, le=1000, description="Attempts that may crash or run out of memory.")
-    max_node_losses: int = Field(default=10, ge=1, le=1000, description="How often a job may lose its node.")
+    max_node_losses: int = Field(
+        default=10,
+        ge=2,
+        le=1000,
+        description="The loss of its node that a job is given up on; before the last two it runs alone.",
+    )
     base: PositiveDuration = Field(default=2.0, description="The first backoff; it doubles each time.")
     cap: PositiveDuration = Field(default=300.0, description="The longest backoff.")
 

@@ -54,7 +54,9 @@ def start() -> None:
     show_default=True,
     help="Wait for clients, end their transactions, or crash.",
 )
-@click.option("--force", is_flag=True, help="Also while a run goes on.")
+@click.option(
+    "--force", is_flag=True, help="Also while a run goes on, which then gives up after database.outage_limit."
+)
 @click.pass_context
 def stop(ctx: click.Context, mode: Literal["smart", "fast", "immediate"], force: bool) -> None:
     """Stop it and wait until it has ended. Refused while a run goes on, which would fail in the end."""

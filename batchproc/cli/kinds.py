@@ -10,7 +10,17 @@ from batchproc.cli.output import emit_json, emit_rows, fields, json_option
 from batchproc.core.errors import UsageError
 from batchproc.queue.kind_store import KindStore
 
-_COLUMNS = ("kind", "paused", "paused_at", "max_running", "available", "scheduled", "running", "paused_reason")
+_COLUMNS = (
+    "kind",
+    "paused",
+    "paused_at",
+    "max_running",
+    "declared_limit",
+    "available",
+    "scheduled",
+    "running",
+    "paused_reason",
+)
 
 
 def _limit(_: click.Context, __: click.Parameter, text: str | None) -> int | str | None:
@@ -30,7 +40,8 @@ def kinds() -> None:
 @json_option
 @pass_app
 def list_kinds(app: App, as_json: bool) -> None:
-    """List kinds: what is paused and why, limits, and jobs that wait or run."""
+    """List kinds: what is paused and why, limits (max_running is a person's, and goes before the
+    declared one), and jobs that wait or run."""
     with app.connect() as connection:
         found = KindStore(app.schema).kinds(connection)
     emit_rows("kinds", found, _COLUMNS, None, as_json)
@@ -42,7 +53,11 @@ def list_kinds(app: App, as_json: bool) -> None:
 @click.option("--reason", metavar="TEXT", help="With --pause: why, for those who list the kinds.")
 @click.option("--resume", is_flag=True, help="Claim its jobs again, whoever or whatever paused it.")
 @click.option(
-    "--limit", callback=_limit, metavar="N|none", help="Jobs of the kind that may run at once, over all nodes."
+    "--limit",
+    callback=_limit,
+    metavar="N|none",
+    help="Jobs of the kind that may run at once, over all nodes; goes before what its handler or the settings"
+    " declare, and none goes back to that.",
 )
 @json_option
 @pass_app

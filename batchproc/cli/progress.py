@@ -25,10 +25,12 @@ class ProgressLine:
 
     Args:
         waiting: counts the jobs that are due in the run's scope; called in a thread of this class.
+        stopping: whether the run was asked to stop.
     """
 
-    def __init__(self, waiting: Callable[[], int]) -> None:
+    def __init__(self, waiting: Callable[[], int], stopping: Callable[[], bool] = lambda: False) -> None:
         self._waiting = waiting
+        self._stopping = stopping
         self._done = 0
         self._failed = 0
         self._history: list[tuple[float, int]] = [(time.monotonic(), 0)]
@@ -64,6 +66,8 @@ class ProgressLine:
         (since, before), (now, done) = self._history[0], self._history[-1]
         rate = (done - before) / max(0.001, now - since)
         line = f"{done} done, {self._failed} failed, {rate:.1f}/s"
+        if self._stopping():
+            return line + ", stopping: running jobs may end (Ctrl-C: at once)"
         try:
             waiting = self._waiting()
         except (psycopg.Error, BatchprocError):

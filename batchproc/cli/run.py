@@ -14,7 +14,7 @@ from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.core.job import Claim, Lane
 from batchproc.core.outcome import Outcome
 from batchproc.database import connect
-from batchproc.engine import guardian
+from batchproc.engine import guardian, signals
 from batchproc.engine.node import Node, RunOptions, RunReport
 from batchproc.engine.pool.processes import ProcessId, read_stat
 from batchproc.engine.ready import Scope
@@ -82,7 +82,7 @@ def run(
 
 
 def _run_node(app: App, options: RunOptions, once: bool, as_json: bool) -> int:
-    with _Outcomes(as_json) if once else ProgressLine(lambda: _waiting(app, options.scope)) as watch:
+    with _Outcomes(as_json) if once else ProgressLine(lambda: _waiting(app, options.scope), signals.heard) as watch:
         node = Node(
             app.settings,
             app.database_url,

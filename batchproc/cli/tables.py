@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 _GAP = "  "
 # Long texts may be cut down to this; ids, states and codes never are, for they are to be copied.
 _LEAST = 12
-_FLEXIBLE = frozenset({"title", "tags", "path", "detail", "error_type", "settings", "host", "node_id"})
+_FLEXIBLE = frozenset({"title", "tags", "path", "detail", "error_type", "settings", "host", "node_id", "paused_reason"})
 # A path says most at its end.
 _CUT_AT_START = frozenset({"path"})
 # What goes first where even that is too wide; `show` has everything.
@@ -18,6 +18,8 @@ _DISPENSABLE = (
     "tags",
     "settings",
     "started_at",
+    "declared_limit",
+    "paused_at",
     "host",
     "detail",
     "lane",

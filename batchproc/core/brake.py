@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from batchproc.core.outcome import ErrorClass
 from batchproc.core.transition import Transition
 
-ENVIRONMENT_CODES = frozenset({"internal_error", "no_space", "poison", "source_missing", "unknown_kind"})
-"""Codes that tell of a release, a machine or a mount. Never those of a document's content, nor timeouts: a few hundred
-bad scans in a row are no fault of the environment."""
+ENVIRONMENT_CODES = frozenset(
+    {"internal_error", "invalid_args", "missing_language", "no_space", "poison", "source_missing", "unknown_kind"}
+)
+"""Codes that tell of a release, a machine, its settings or a mount; args were validated when they were enqueued, so
+that it is a release that no longer takes them. Never those of a document's content, nor timeouts: a few hundred bad
+scans in a row are no fault of the environment."""
 
 _WINDOW = 10
 _SAYS_NOTHING = frozenset({"interrupted", "snoozed", "cancelled"})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from loguru import logger
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import TupleRow
 
 from batchproc.core.brake import Brake, Braked, tells
@@ -13,6 +15,9 @@ from batchproc.core.job import Claim
 from batchproc.core.transition import Transition
 from batchproc.engine.run_report import RunOptions
 from batchproc.queue.kind_store import KindStore
+
+_PAUSE_WHEN_LOCKED = 1.0
+_LONGEST_WAIT = 30.0
 
 
 class Braking:
@@ -26,6 +31,8 @@ class Braking:
         self._kinds = kinds
         self._brake = Brake(jobs)
         self._due: list[Braked] = []
+        self._not_before = 0.0
+        self._locked_since: float | None = None
         self._braked: dict[str, Braked] = {}
 
     def note(self, claim: Claim, moved: Transition) -> None:
@@ -38,19 +45,40 @@ class Braking:
 
     @property
     def due(self) -> bool:
-        """Whether a kind is to be paused."""
-        return bool(self._due)
+        """Whether a kind is to be paused now."""
+        return bool(self._due) and time.monotonic() >= self._not_before
+
+    @property
+    def unpaused(self) -> frozenset[str]:
+        """Kinds that are to be paused and are not yet: this node at least claims none of them."""
+        return frozenset(braked.kind for braked in self._due)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is worth to wait for a row that somebody holds locked; a run does not wait for it for ever."""
+        since = self._locked_since
+        return bool(self._due) and (since is None or time.monotonic() - since < _LONGEST_WAIT)
 
     def pause(self, connection: Connection[TupleRow]) -> None:
         """Pauses what is to be paused. What runs may end; nobody claims another job of the kind.
+
+        A kind whose row somebody holds locked is tried again in a moment: no other kind's jobs wait for it.
 
         Raises:
             psycopg.Error: the database failed, and what is left stays due.
         """
         while self._due:
             braked = self._due[0]
-            self._kinds.brake(connection, braked)
+            try:
+                self._kinds.brake(connection, braked)
+            except LockNotAvailable:
+                logger.warning("kind {} cannot be paused: somebody holds its row locked", braked.kind)
+                now = time.monotonic()
+                self._not_before = now + _PAUSE_WHEN_LOCKED
+                self._locked_since = self._locked_since or now
+                return
             self._braked[braked.kind] = braked
+            self._locked_since = None
             del self._due[0]
             logger.error("kind {} is paused: {}", braked.kind, braked.reason)
 
@@ -66,4 +94,5 @@ class Braking:
         found = self._kinds.braked(
             connection, list(known), tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
         )
-        return tuple(({braked.kind: braked for braked in found} | self._braked).values())
+        mine = self._braked | {braked.kind: braked for braked in self._due}
+        return tuple(({braked.kind: braked for braked in found} | mine).values())

@@ -46,7 +46,23 @@ class DatabaseLink:
         self._outage = Outage(outage_limit)
         self._pause = pause
         self._apply = apply
-        self.connection = connect()
+        self._connection: Connection[TupleRow] | None = None
+
+    @property
+    def connection(self) -> Connection[TupleRow]:
+        """The connection, which may be broken.
+
+        Raises:
+            psycopg.OperationalError: it was not opened yet.
+        """
+        if self._connection is None:
+            raise psycopg.OperationalError("not connected yet")
+        return self._connection
+
+    def open(self) -> None:
+        """Connects, unless that was done before; raises as ``mend``."""
+        if self._connection is None:
+            self._reconnect()
 
     def works(self) -> None:
         """The database committed what it was asked to."""
@@ -89,7 +105,7 @@ class DatabaseLink:
         self._outage.failed(error)
         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
             # A session that began read-only stays so, and the server that can be written to may be another by now.
-            self.connection.close()
+            self.close()
             self._pause(_PAUSE_AFTER_ERROR)
         if not self._is_broken():
             try:
@@ -103,6 +119,7 @@ class DatabaseLink:
 
     def insist(self, action: Callable[[Connection[TupleRow]], T]) -> T:
         """Does something that may be done twice, again and again until it is done; raises as ``mend``."""
+        self.open()
         while True:
             try:
                 return action(self.connection)
@@ -110,20 +127,21 @@ class DatabaseLink:
                 self.mend(error)
 
     def close(self) -> None:
-        self.connection.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def _is_broken(self) -> bool:
-        return self.connection.closed or self.connection.broken
+        return self._connection is None or self._connection.closed or self._connection.broken
 
     def _reconnect(self) -> None:
-        """Connects again, then finds out what the broken commit did: nothing is lost, nothing written twice."""
+        """Connects (again), then finds out what a broken commit did: nothing is lost, nothing written twice."""
         pause = 0.1
         while True:
-            self.connection.close()
+            self.close()
             try:
-                self.connection = self._connect()
-                self._apply(self._settling.forget_written(self.connection))
-                held = self._store.held(self.connection)
+                self._connection = self._connect()
+                self._apply(self._settling.forget_written(self._connection))
+                held = self._store.held(self._connection)
             except (psycopg.Error, EnvironmentFault) as error:
                 self._outage.failed(error)
                 self._pause(pause)

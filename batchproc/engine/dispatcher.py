@@ -14,28 +14,29 @@ from psycopg.rows import TupleRow
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec, Lane
+from batchproc.engine import news_reading
 from batchproc.engine.alone import Alone
+from batchproc.engine.backends import LeftBackends
 from batchproc.engine.braking import Braking
 from batchproc.engine.counts import Counts
 from batchproc.engine.database_link import DatabaseLink
 from batchproc.engine.dispatch_options import DispatchOptions
 from batchproc.engine.draining import Draining
-from batchproc.engine.housekeeping import CancelRequested, Held, Hinted, News, Rescued
-from batchproc.engine.mailbox import Mailbox
+from batchproc.engine.news import NewsBox
 from batchproc.engine.pool.worker_pool import NoFreeSlot, Work, WorkerPool
 from batchproc.engine.progress_notes import ProgressNotes
 from batchproc.engine.ready import ReadyQueues
 from batchproc.engine.settling import Settling, Written
 from batchproc.engine.stop import Stop
 from batchproc.engine.waiting import wait_readable
-from batchproc.handlers.context import APPLICATION, transaction_name
-from batchproc.queue.node_store import NodeStore, ReadyQueue
+from batchproc.queue.node_store import NodeStore
 
 T = TypeVar("T")
 
 _LONGEST_SLEEP = 0.5
 _SHORT_SLEEP = 0.1
 _LONGEST_ABANDON = 10.0
+_LEASE_LOST = "the lease of the node was lost"
 
 
 class Dispatcher:
@@ -46,7 +47,7 @@ class Dispatcher:
         store: NodeStore,
         connect: Callable[[], Connection[TupleRow]],
         pool: WorkerPool,
-        news: Mailbox[News],
+        news: NewsBox,
         settling: Settling,
         specs: Mapping[str, KindSpec],
         options: DispatchOptions,
@@ -63,6 +64,7 @@ class Dispatcher:
         self._ready = ReadyQueues(options.lane_weights, specs, options.scope)
         self._braking = braking
         self._alone = Alone(options.max_node_losses)
+        self._backends = LeftBackends(store)
         self._progress = ProgressNotes(store, pool)
         self._draining = Draining(store, self._ready, run_id, options)
         self._stop = Stop(options.shutdown_grace, pool.drain)
@@ -95,9 +97,11 @@ class Dispatcher:
         Raises:
             EnvironmentFault: the database was gone for longer than its outage limit, or no worker can start.
         """
+        self._database.open()
         while True:
             self._stop.heed()
-            self._read_news()
+            self._stop_what_the_lease_left()
+            news_reading.heed(self._news, self._ready, self._settling, self._pool)
             self._collect()
             progressed = self._tick_or_recover()
             if not progressed and (self._stopped() or self._drained()):
@@ -107,7 +111,14 @@ class Dispatcher:
 
     def claim(self, job_id: int) -> bool:
         """Claims and submits that one job, due or not; False when it does not wait, or its kind is unknown here."""
-        claim = self._store.claim_one(self.connection, job_id, self._run_id)
+
+        def claim_it(connection: Connection[TupleRow]) -> Claim | None:
+            # After a commit of unknown fate it may be claimed, and waits to be given back.
+            if self._settling.pending:
+                self._apply(self._settling.write_apart(connection))
+            return self._store.claim_one(connection, job_id, self._run_id)
+
+        claim = self._database.insist(claim_it)
         if claim is not None:
             self._submit([claim])
         return claim is not None
@@ -123,7 +134,7 @@ class Dispatcher:
     def lease_lost(self) -> None:
         """For the lease's thread: the claims are no longer safe, whatever runs is killed and given back."""
         self._lease_is_lost = True
-        self._pool.interrupt("the lease of the node was lost")
+        self._pool.interrupt(_LEASE_LOST)
         self._news.wake()
 
     def abandon(self) -> None:
@@ -151,36 +162,10 @@ class Dispatcher:
 
     # -- one tick
 
-    def _read_news(self) -> None:
-        described: list[ReadyQueue] = []
-        for item in self._news.drain():
-            match item:
-                case ReadyQueue():
-                    described.append(item)
-                case Hinted():
-                    self._ready.hint([item.queue])
-                case Held():
-                    self._settling.give_back_unknown(item.claims, "the node did not know of this claim")
-                case Rescued():
-                    self.counts.rescue(item.jobs, item.discarded)
-                case CancelRequested():
-                    # One that has ended by now keeps its outcome: completed wins.
-                    for claim in item.claims:
-                        self._pool.cancel(claim.claim_id)
-        self._ready.learn(described)
-
     def _collect(self) -> None:
         ended = self._pool.poll()
-        if not ended:
-            return
-        killed = [end for end in ended if end.killed]
-        if killed:
-            pids = [end.backend_pid for end in killed if end.backend_pid]
-            names = [transaction_name(end.work.claim_id) for end in killed]
-            try:
-                self._store.end_backends(self.connection, pids, APPLICATION, names)
-            except psycopg.Error as error:
-                logger.warning("the backend of a killed worker could not be ended: {}", type(error).__name__)
+        self._backends.note(ended)
+        self._backends.end(self.connection)
         self._settling.ended(ended)
 
     def _tick_or_recover(self) -> bool:
@@ -223,7 +208,8 @@ class Dispatcher:
         if self._options.reserved:
             bulk = sum(claim.lane == Lane.BULK for claim in self._settling.held().values())
             bulk_room = self._options.workers - self._options.reserved - bulk
-        return self._ready.choose(free, bulk_room)
+        unpaused = self._braking.unpaused
+        return [turn for turn in self._ready.choose(free, bulk_room) if turn.queue.kind not in unpaused]
 
     @property
     def _may_claim(self) -> bool:
@@ -249,7 +235,7 @@ class Dispatcher:
         self._settling.hold(claims)
         if self._lease_is_lost:
             # It was lost while the claim was on its way: these jobs may be somebody else's in a moment.
-            self._settling.give_back(claims, "the lease of the node was lost")
+            self._settling.give_back(claims, _LEASE_LOST)
             return
         for claim in claims:
             spec = self._specs[claim.kind]
@@ -258,6 +244,12 @@ class Dispatcher:
             except NoFreeSlot:
                 # An idle worker died between the choice and the claim.
                 self._settling.give_back([claim], "its worker died before it began")
+        self._stop_what_the_lease_left()
+
+    def _stop_what_the_lease_left(self) -> None:
+        # A job that was submitted while the lease's thread stopped all others was not there yet to be stopped.
+        if self._lease_is_lost and self._settling.held():
+            self._pool.interrupt(_LEASE_LOST)
 
     # -- waiting and ending
 
@@ -273,7 +265,7 @@ class Dispatcher:
         this run caused due within ``drain_wait``, and no claim of a dead node that waits for its rescue.
         """
         options = self._options
-        if self._settling.held() or (self._alone.waits and not self._lease_is_lost):
+        if self._settling.held() or ((self._alone.waits or self._braking.waits) and not self._lease_is_lost):
             return False
         if self._lease_is_lost:
             self._join_under_new_id()
@@ -329,5 +321,7 @@ class Dispatcher:
                 raise EnvironmentFault(
                     "the node was stopped while the database failed", "what was claimed is taken back by the next run"
                 )
-            self._settling.ended(self._pool.poll())
+            ended = self._pool.poll()
+            self._backends.note(ended)  # ended themselves when the database is there again
+            self._settling.ended(ended)
             wait_readable([self._pool.wakeup_fileno()], min(left, _SHORT_SLEEP))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
+from uuid import UUID
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
@@ -21,6 +23,7 @@ class Draining:
         self._run_id = run_id
         self._options = options
         self._next = 0.0
+        self._first_leases: dict[UUID, datetime] = {}
 
     @property
     def seconds_left(self) -> float:
@@ -36,10 +39,21 @@ class Draining:
 
     def has_to_wait(self, connection: Connection[TupleRow]) -> bool:
         """Whether a retry that this run caused is due within ``drain_wait``, or claims of a dead node wait for their
-        rescue. Otherwise it is for the ready queues to say whether anything is left.
+        rescue, or for the end of its lease. Otherwise it is for the ready queues to say whether anything is left.
         """
         # First what will become available, then what is: housekeeping moves jobs from the one to the other meanwhile.
         retries, expired = self._store.undrained(connection, self._run_id, self._options.drain_wait)
         self._ready.hint(self._store.promote(connection))
         self._ready.learn([found for found in self._store.ready(connection) if self._ready.in_scope(found.queue)])
-        return bool(retries or expired)
+        return bool(retries or expired) or self._some_may_be_dead(connection)
+
+    def _some_may_be_dead(self, connection: Connection[TupleRow]) -> bool:
+        """Whether a node that holds jobs has given no sign of life since this run first saw it.
+
+        A node killed just before this run has a lease still. One that lives renews it several times in a lease, so
+        that nobody waits long for the living.
+        """
+        return any(
+            lease_until <= self._first_leases.setdefault(node_id, lease_until)
+            for node_id, lease_until in self._store.working_nodes(connection).items()
+        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from threading import Event, Thread
 
 import psycopg
@@ -14,50 +13,19 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.errors import BatchprocError
 from batchproc.core.fairness import Queue
-from batchproc.core.job import Claim, JobState, KindSpec
+from batchproc.core.job import JobState, KindSpec
 from batchproc.core.outcome import ErrorClass, Failed
 from batchproc.engine.calm import Calm
 from batchproc.engine.decision import decide
-from batchproc.engine.mailbox import Mailbox
+from batchproc.engine.news import CancelRequested, Faulted, Hinted, NewsBox, ReadyNow, Rescued
+from batchproc.engine.outage import Outage
 from batchproc.queue.listener import Listener
-from batchproc.queue.node_store import Ended, NodeStore, ReadyQueue
+from batchproc.queue.node_store import Ended, NodeStore
 
-_LONGEST_PAUSE = 5.0
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _JOIN_SECONDS = 2.0
 # Each is small; so many in a row, and then it is time to listen again.
 _PROMOTIONS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Rescued:
-    """How many claims of dead nodes were taken back, and how many of those jobs were given up on."""
-
-    jobs: int
-    discarded: int
-
-
-@dataclass(frozen=True, slots=True)
-class Hinted:
-    """A queue that a notification or a promotion named."""
-
-    queue: Queue
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Every claim of this node by the database's word."""
-
-    claims: list[Claim]
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRequested:
-    """Running claims of this node whose jobs somebody wants cancelled; told again at each look until they end."""
-
-    claims: list[Claim]
-
-
-News = ReadyQueue | Hinted | Rescued | Held | CancelRequested
 
 
 class Housekeeping:
@@ -66,6 +34,7 @@ class Housekeeping:
     Args:
         lease: seconds; a dead node's claims are taken back only after one lease of calm and of database uptime, so
             that an outage does not make everybody rescue everybody.
+        outage: how long looks may fail; then the dispatcher is told that the run has to end.
         calm: is told of every look.
     """
 
@@ -73,13 +42,14 @@ class Housekeeping:
         self,
         store: NodeStore,
         connect: Callable[[], Connection[TupleRow]],
-        news: Mailbox[News],
+        news: NewsBox,
         specs: Mapping[str, KindSpec],
         *,
         schema: str,
         poll_interval: float,
         lease: float,
         max_node_losses: int,
+        outage: Outage,
         calm: Calm | None = None,
     ) -> None:
         self._store = store
@@ -91,6 +61,8 @@ class Housekeeping:
         self._lease = lease
         self._calm = calm or Calm(lease)
         self._max_node_losses = max_node_losses
+        self._outage = outage
+        self._pause = 0.0
         self._stop = Event()
         self._thread = Thread(target=self._keep, name="housekeeping", daemon=True)
 
@@ -104,17 +76,23 @@ class Housekeeping:
         self._thread.join(_JOIN_SECONDS)
 
     def _keep(self) -> None:
-        pause = 0.0
-        while not self._stop.wait(pause):
+        try:
+            self._serve_again_and_again()
+        except Exception as error:  # noqa: BLE001 - without housekeeping a run would never end, nor learn of a job
+            self._news.tell(Faulted(error))
+
+    def _serve_again_and_again(self) -> None:
+        while not self._stop.wait(self._pause):
             try:
                 with self._calm.asking("housekeeping's connection"):
                     opened = self._connect()
                 with opened as connection:
                     self._serve(connection)
-                pause = 0.0
             except (psycopg.Error, BatchprocError) as error:
-                pause = min(_LONGEST_PAUSE, max(0.1, pause * 2))
-                logger.warning("housekeeping lost the database ({}), next try in {:g} s", type(error).__name__, pause)
+                self._pause = min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, self._pause * 2))
+                name = type(error).__name__
+                logger.warning("housekeeping lost the database ({}), next try in {:g} s", name, self._pause)
+                self._outage.failed(error)
 
     def _serve(self, connection: Connection[TupleRow]) -> None:
         listener = Listener(connection, self._schema)
@@ -125,10 +103,12 @@ class Housekeeping:
                 due = now + self._poll_interval
                 with self._calm.asking("housekeeping"):
                     self._look(connection)
+                self._pause = 0.0
+                self._outage.over()
             # Short waits, so that a stop is noticed; notifications end a wait at once.
             heard = listener.wait(min(0.25, max(0.0, due - time.monotonic())))
             for queue in heard.queues:
-                self._news.put(Hinted(queue))
+                self._news.tell(Hinted(queue))
             if heard.cancel:
                 self._tell_cancels(connection)
             if heard.refresh:
@@ -137,22 +117,23 @@ class Housekeeping:
     def _tell_cancels(self, connection: Connection[TupleRow]) -> None:
         claims = self._store.cancel_requested(connection)
         if claims:
-            self._news.put(CancelRequested(claims))
+            self._news.tell(CancelRequested(claims))
 
     def _look(self, connection: Connection[TupleRow]) -> None:
         self._tell_cancels(connection)
         for queue in self._store.put_right(connection):
-            self._news.put(Hinted(queue))
+            self._news.tell(Hinted(queue))
         for _ in range(_PROMOTIONS):
             promoted = self._store.promote(connection)
             for queue in promoted:
-                self._news.put(Hinted(queue))
+                self._news.tell(Hinted(queue))
             if not promoted or self._stop.is_set():
                 break
         if self._calm.seconds >= self._lease and self._store.uptime(connection) >= self._lease:
             self._rescue(connection)
-        for ready in self._store.ready(connection):
-            self._news.put(ready)
+        ready = self._store.ready(connection)
+        if ready:
+            self._news.tell(ReadyNow(ready))
 
     def _rescue(self, connection: Connection[TupleRow]) -> None:
         claims = self._store.expired_claims(connection)
@@ -171,6 +152,6 @@ class Housekeeping:
         if settled.states:
             discarded = sum(state is JobState.DISCARDED for state in settled.states.values())
             logger.warning("took back {} jobs of nodes whose lease has ended", len(settled.states))
-            self._news.put(Rescued(len(settled.states), discarded))
+            self._news.tell(Rescued(len(settled.states), discarded))
             for claim in claims:
-                self._news.put(Hinted(Queue(claim.lane, claim.tenant_id, claim.kind)))
+                self._news.tell(Hinted(Queue(claim.lane, claim.tenant_id, claim.kind)))

@@ -15,18 +15,19 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.brake import Braked
-from batchproc.core.errors import BatchprocError, EnvironmentFault, UsageError
+from batchproc.core.errors import BatchprocError, UsageError
 from batchproc.core.job import Claim, Lane
 from batchproc.core.outcome import Outcome
-from batchproc.database import Session, connect, require_session
+from batchproc.database import Session, connect
 from batchproc.engine import kinds, scarcity, worker
 from batchproc.engine.braking import Braking
 from batchproc.engine.calm import Calm
 from batchproc.engine.dispatch_options import DispatchOptions
 from batchproc.engine.dispatcher import Dispatcher
-from batchproc.engine.housekeeping import Held, Housekeeping, News
+from batchproc.engine.housekeeping import Housekeeping
+from batchproc.engine.joining import Joining
 from batchproc.engine.lease import Lease
-from batchproc.engine.mailbox import Mailbox
+from batchproc.engine.news import Held, NewsBox
 from batchproc.engine.outage import Outage
 from batchproc.engine.pool import forkserver
 from batchproc.engine.pool.worker_pool import Entry, PoolOptions, WorkerPool
@@ -47,7 +48,6 @@ _APPLICATION = "batchproc node"
 _LOCK_TIMEOUT = "2s"
 _LEAST_PATIENCE = 10.0
 _CONNECT_SECONDS = 5
-_PAUSE = 0.5
 
 
 class Node:
@@ -99,9 +99,10 @@ class Node:
                 store, known.specs, self._settings.retry.max_node_losses, self._observe, settled=braking.note
             )
             pool = stack.enter_context(self._pool(store, options.workers))
-            news: Mailbox[News] = Mailbox()
+            news = NewsBox()
             stack.callback(news.close)
-            run_id = self._join(store, known, options)
+            joining = Joining(self._settings, self._connect, self._direct_sessions(), store)
+            run_id = joining.join(_facts(node_id, known, options), options.scope)
             dispatcher = Dispatcher(
                 store,
                 self._connect,
@@ -119,12 +120,12 @@ class Node:
             stack.enter_context(self._lease(store, known, options, dispatcher, news))
             try:
                 _drive(dispatcher, options)
+                braked = dispatcher.insist(lambda connection: braking.standing(connection, known.specs, options))
+                return self._leave(store, dispatcher, run_id, options, started, braked)
             except BaseException as error:
                 dispatcher.abandon()
                 self._leave_after(error, store, dispatcher, run_id)
                 raise
-            braked = dispatcher.insist(lambda connection: braking.standing(connection, known.specs, options))
-            return self._leave(store, dispatcher, run_id, options, started, braked)
 
     # -- the parts
 
@@ -177,30 +178,17 @@ class Node:
             finally:
                 pool.close()
 
-    def _join(self, store: NodeStore, known: kinds.Kinds, options: RunOptions) -> int:
-        scope = {
-            "tenant_ids": sorted(options.scope.tenant_ids),
-            "kinds": sorted(options.scope.kinds),
-            "lanes": sorted(options.scope.lanes),
-        }
-        facts = _facts(store.node_id, known, options)
-        outage = Outage(self._settings.database.outage_limit)
-        while True:
-            try:
-                with self._connect() as connection:
-                    self._require_sessions(connection)
-                    store.join(connection, facts, self._settings.dispatch.lease)
-                    return store.start_run(connection, scope)
-            except (psycopg.OperationalError, EnvironmentFault) as error:
-                outage.failed(error)
-                time.sleep(_PAUSE)
+    def _direct_sessions(self) -> Callable[[], Session] | None:
+        return self._connect_directly if self._direct_url != self._database_url else None
 
-    def _require_sessions(self, connection: Session) -> None:
-        if self._settings.resources and self._settings.database.direct_url is None:
-            require_session(connection, "resources")
+    def _housekeeping_outage(self) -> Outage:
+        limit = self._settings.database.outage_limit
+        if self._direct_url == self._database_url:
+            return Outage(limit)
+        return Outage(limit, "the database at database.direct_url", "start it when database.direct_url works")
 
     @contextlib.contextmanager
-    def _housekeeping(self, store: NodeStore, known: kinds.Kinds, news: Mailbox[News]) -> Iterator[None]:
+    def _housekeeping(self, store: NodeStore, known: kinds.Kinds, news: NewsBox) -> Iterator[None]:
         settings = self._settings
         housekeeping = Housekeeping(
             store,
@@ -211,6 +199,7 @@ class Node:
             poll_interval=settings.dispatch.poll_interval,
             lease=settings.dispatch.lease,
             calm=self._calm,
+            outage=self._housekeeping_outage(),
             max_node_losses=settings.retry.max_node_losses,
         )
         housekeeping.start()
@@ -226,7 +215,7 @@ class Node:
         known: kinds.Kinds,
         options: RunOptions,
         dispatcher: Dispatcher,
-        news: Mailbox[News],
+        news: NewsBox,
     ) -> Iterator[None]:
         seconds = self._settings.dispatch.lease
 
@@ -242,7 +231,7 @@ class Node:
             self._connect_for_lease,
             seconds,
             dispatcher.lease_lost,
-            lambda claims: news.put(Held(claims)),
+            lambda claims: news.tell(Held(claims)),
             self._calm,
         )
         dispatcher.join_again = joined_again
@@ -318,7 +307,7 @@ def does_not_wait(job_id: int) -> UsageError:
     """The error for a job that was asked for by its id and is running, ended or not there."""
     return UsageError(
         f"job {job_id} does not wait to be run, or no handler here knows its kind",
-        f"see: batchproc jobs show {job_id}",
+        f"see: batchproc jobs show {job_id}; one that has ended waits again after: batchproc jobs retry {job_id}",
     )
 
 

@@ -11,6 +11,7 @@ from batchproc.core.errors import BatchprocError, EnvironmentFault
 
 # Longer than any wait between two failures of one outage: for a lock, an answer, a connection.
 _CALM = 90.0
+_ADVICE = "start it when the database is mended"
 
 
 class Outage:
@@ -18,10 +19,17 @@ class Outage:
 
     Only a transaction that was committed is a success: a server that only reads, or has no room, lets everybody
     connect. A failure long after the last one begins a new outage, also when there was nothing to commit in between.
+
+    Args:
+        limit: seconds.
+        of: what it is that fails, in the words of the error that ends the run.
+        advice: what to do about it.
     """
 
-    def __init__(self, limit: float) -> None:
+    def __init__(self, limit: float, of: str = "the database", advice: str = _ADVICE) -> None:
         self.limit = limit
+        self._of = of
+        self._advice = advice
         self._since: float | None = None
         self._latest = 0.0
         self._cause = ""
@@ -42,8 +50,8 @@ class Outage:
             self._cause = cause
         if now - self._since > self.limit:
             raise EnvironmentFault(
-                f"the database failed for {self.limit:g} s ({cause})",
-                "what was claimed is taken back by the next run; start it when the database is mended",
+                f"{self._of} failed for {self.limit:g} s ({cause})",
+                f"what was claimed is taken back by the next run; {self._advice}",
             )
 
     def over(self) -> bool:

@@ -19,6 +19,7 @@ from batchproc.engine.decision import decide
 from batchproc.engine.pool.worker_pool import Ended as WorkEnded
 from batchproc.engine.pool.worker_pool import Work
 from batchproc.engine.stuck import StuckEndings
+from batchproc.queue.endings import recognised
 from batchproc.queue.node_store import Ended, NodeStore, Settled
 
 
@@ -110,7 +111,11 @@ class Settling:
             # A handler's checkpoint may have set the job's counters back meanwhile.
             self._claims.update(self._store.refreshed(connection, unfinished))
         ordered = sorted(ended, key=lambda end: end.work.job_id)
-        return [Ended(self._decide(end), end.worker_pid, end.seconds) for end in ordered]
+        return [self._described_one(end) for end in ordered]
+
+    def _described_one(self, end: WorkEnded) -> Ended:
+        moved = decide(self._claims[end.work.claim_id], end.outcome, self._specs, self._max_node_losses)
+        return Ended(moved, end.worker_pid, end.seconds)
 
     def written(self, endings: Sequence[Ended], settled: Settled) -> Written:
         """Counts what was written and forgets it; what met an error that passes is stuck, and tried apart from others.
@@ -124,7 +129,7 @@ class Settling:
             if ending.transition.claim_id not in done:
                 continue
             claim = self._claims.pop(ending.transition.claim_id)
-            stored = settled.states.get(claim.job_id)
+            stored = settled.states.get(claim.claim_id)
             if stored is None:
                 continue
             self._count(claim, ending.transition, stored)
@@ -152,19 +157,25 @@ class Settling:
         return self.written(endings, self._store.settle_one_by_one(connection, endings))
 
     def forget_written(self, connection: Connection[TupleRow]) -> Written:
-        """Counts and forgets endings that a commit of unknown fate did write."""
-        written = self._store.attempted(connection, [end.work.claim_id for end in self._ended])
+        """Counts and forgets endings that a commit of unknown fate did write.
+
+        Those of claims that a rescue has settled meanwhile are forgotten, too, but were never written.
+        """
+        recorded = self._store.attempted(connection, [end.work.claim_id for end in self._ended])
         waiting: list[Queue] = []
         freed: list[Queue] = []
         for end in self._ended:
-            if end.work.claim_id in written:
-                moved = self._decide(end)
-                claim = self._claims.pop(end.work.claim_id)
-                self._count(claim, moved, moved.state)
-                kinds = [claim.kind, *(follow_up.kind for follow_up in moved.follow_ups)]
-                waiting += [Queue(claim.lane, claim.tenant_id, kind) for kind in kinds]
-                freed.append(waiting[-len(kinds)])
-        self._forget(written)
+            if end.work.claim_id not in recorded:
+                continue
+            moved = recognised(self._described_one(end), recorded[end.work.claim_id])
+            claim = self._claims.pop(end.work.claim_id)
+            if moved is None:
+                continue
+            self._count(claim, moved, moved.state)
+            queue = Queue(claim.lane, claim.tenant_id, claim.kind)
+            waiting += [queue, *(queue._replace(kind=follow_up.kind) for follow_up in moved.follow_ups)]
+            freed.append(queue)
+        self._forget(recorded)
         return Written(waiting, freed)
 
     def _forget(self, claim_ids: Collection[UUID]) -> None:
@@ -174,9 +185,6 @@ class Settling:
     def _count(self, claim: Claim, moved: Transition, stored: JobState) -> None:
         self.counts.add(moved, stored)
         self._settled(claim, moved)
-
-    def _decide(self, end: WorkEnded) -> Transition:
-        return decide(self._claims[end.work.claim_id], end.outcome, self._specs, self._max_node_losses)
 
 
 def _named(outcome: Outcome) -> str:

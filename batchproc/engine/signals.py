@@ -20,8 +20,8 @@ PASSED_ON = {number: signal.SIGRTMIN + place for place, number in enumerate(STOP
 """What the guardian sends in the place of each: real-time signals, which nothing else here uses."""
 
 _ORIGINAL = {stand_in: number for number, stand_in in PASSED_ON.items()}
-# timeout(1) signals its child and then its child's group; systemd may add SIGHUP. No person does it in that time, but
-# on a keyboard, where Ctrl-C is SIGINT and comes once.
+# timeout(1) signals its child, the guardian, and then its child's group; systemd may add SIGHUP. No person does it in
+# that time, but on a keyboard: Ctrl-C is SIGINT, and each one reaches the node itself once.
 _ONE_SIGNAL = 0.1
 # The same signal by the other way comes in a moment, or when a busy machine lets the guardian run.
 _TWIN = 5.0
@@ -43,7 +43,7 @@ class Asks:
             return 2
         passed_on, original = number in _ORIGINAL, _ORIGINAL.get(number, number)
         since, self._last[passed_on] = now - self._last[passed_on], now
-        if since < _ONE_SIGNAL and original != signal.SIGINT:
+        if since < _ONE_SIGNAL and number != signal.SIGINT:
             return 0
         if original == signal.SIGHUP:  # a terminal is closed once, though the kernel and its shell both say so
             before, self._hung_up = self._hung_up, True
@@ -62,13 +62,21 @@ class _Hearing:
         self._asks = Asks()
         self._kept: deque[None] = deque()
         self._listener: Callable[[], None] | None = None
+        self.heard = False
 
     def take(self, number: int, _frame: FrameType | None) -> None:
         # No log line: it could wait for the one that this signal has interrupted.
-        self._kept.extend([None] * self._asks.hear(number, time.monotonic()))
+        asked = self._asks.hear(number, time.monotonic())
+        self.heard = self.heard or asked > 0
+        self._kept.extend([None] * asked)
         self._tell()
         if len(self._kept) > 1:  # while the node starts, or when it is as good as gone
             raise KeyboardInterrupt
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a stop waits to be told to a listener."""
+        return bool(self._kept)
 
     @contextlib.contextmanager
     def told_to(self, listener: Callable[[], None]) -> Iterator[None]:
@@ -107,6 +115,16 @@ def hear_from_now_on() -> None:
     _hearing = _Hearing()
     for number in (*heeded(), *PASSED_ON.values()):
         signal.signal(number, _hearing.take)
+
+
+def was_asked() -> bool:
+    """Whether a stop that was asked for since ``hear_from_now_on`` waits for somebody to listen."""
+    return _hearing is not None and _hearing.is_asked
+
+
+def heard() -> bool:
+    """Whether a stop was asked for since ``hear_from_now_on``, told to a listener or not."""
+    return _hearing is not None and _hearing.heard
 
 
 @contextlib.contextmanager

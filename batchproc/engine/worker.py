@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -12,15 +13,14 @@ from uuid import UUID
 
 import psycopg
 from loguru import logger
-from psycopg.pq import TransactionStatus
-from psycopg.rows import TupleRow, tuple_row
+from psycopg.rows import TupleRow
 from pydantic import ValidationError
 
 from batchproc import log
 from batchproc.core.limits import ResultTooLarge
 from batchproc.core.outcome import ErrorClass, Failed, Interrupted, Outcome
 from batchproc.database import Session, SqlFolder, Unreachable, connect, is_lost
-from batchproc.engine import ending
+from batchproc.engine import ending, lent_session
 from batchproc.engine.pool import child_setup
 from batchproc.engine.worker_state import WorkerState
 from batchproc.handlers import registry
@@ -38,15 +38,18 @@ _SESSION = {
 
 
 _DATABASE_PATIENCE = 15.0
+_PATIENT_PART = 0.5
+"""Of the job's smaller limit: its handler is to have as much left of it."""
+
+_CONNECT_SECONDS = 10
 _DATABASE_PAUSE = 0.1
-# What a handler may leave in a session, but for an open transaction.
-_CLEAR_SESSION = b"reset session authorization; reset all; discard temp; unlisten *; select pg_advisory_unlock_all()"
 
 
 class WorkerProgress(ProgressSink, Protocol):
     """The slot's progress record, as the worker writes it."""
 
     def note_backend(self, pid: int) -> None: ...
+    def loading(self, on: bool) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,18 @@ class Worker:
         self._connection: Session | None = None
         self._lent = False
 
-    def run(self, job_id: int, claim_id: UUID) -> Outcome:
-        """One attempt. Every exception becomes an outcome; with ``debug`` those of the handler come through."""
+    def run(self, job_id: int, claim_id: UUID, shortest_limit: float = math.inf) -> Outcome:
+        """One attempt. Every exception becomes an outcome; with ``debug`` those of the handler come through.
+
+        Args:
+            job_id: the job.
+            claim_id: the claim under which it was given to this worker.
+            shortest_limit: seconds; the smaller one of the job's limits.
+        """
         pid = os.getpid()
         self._workdir.mkdir(mode=0o700, parents=True, exist_ok=True)  # a handler may have removed it
         try:
-            return self._run(job_id, claim_id)
+            return self._run(job_id, claim_id, min(_DATABASE_PATIENCE, _PATIENT_PART * shortest_limit))
         except _DebugStop as stop:
             raise stop.original from None
         except BaseException as error:  # whatever it is, it is this attempt's failure alone
@@ -102,10 +111,12 @@ class Worker:
         if self._connection is not None:
             self._connection.close()
 
-    def connect(self) -> Session:
-        """This worker's connection, opened when first needed and again when it broke."""
+    def connect(self, within: int = _CONNECT_SECONDS) -> Session:
+        """This worker's connection, opened when first needed, in so many seconds, and again when it broke."""
         if self._connection is None or self._connection.closed or self._connection.broken:
-            self._connection = connect(self._options.database_url, application_name=APPLICATION, settings=_SESSION)
+            self._connection = connect(
+                self._options.database_url, application_name=APPLICATION, connect_timeout=within, settings=_SESSION
+            )
             # A pooler's process ids are its own: on the server they may be those of anybody's backend.
             self._progress.note_backend(0 if self._connection.pooled else self._connection.info.backend_pid)
         return self._connection
@@ -129,29 +140,21 @@ class Worker:
         connection = self._connection
         if connection is None or not lent:
             return
-        if connection.info.transaction_status is not TransactionStatus.IDLE:
-            # In a transaction that a handler left open, the next job's writes would be lost with it.
-            if not connection.closed:
-                logger.bind(job_id=job_id).error("the handler left a transaction open: it is rolled back")
+        if threading.active_count() > 1:  # a thread that it left may go on using it
             connection.close()
-            return
-        connection.row_factory = tuple_row
-        connection.autocommit = True
-        try:
-            if threading.active_count() > 1:  # a thread that it left may go on using it
-                connection.close()
-            elif not connection.pooled:
-                connection.execute(_CLEAR_SESSION, prepare=False)
-        except psycopg.Error:
-            connection.close()
+        self._connection = lent_session.given_back(connection, job_id)
 
-    def _run(self, job_id: int, claim_id: UUID) -> Outcome:
+    def _run(self, job_id: int, claim_id: UUID, patience: float) -> Outcome:
         try:
-            row = self._load(job_id, claim_id)
+            # Should a limit pass meanwhile, the node ends this worker, and charges the job with nothing.
+            self._progress.loading(True)
+            row = self._load(job_id, claim_id, patience)
         except StorageUnavailable as error:
             if self._progress.stopping():
                 return Interrupted("the node stopped before the job began")
             return Failed(ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable", detail=error.detail)
+        finally:
+            self._progress.loading(False)
         if row is None:
             return Interrupted("the claim was lost before the job started")
         tenant_id, tenant, kind, attempt, document_id, args, tenant_settings = row
@@ -173,20 +176,24 @@ class Worker:
             connect=self._lend,
         )
         with logger.contextualize(job_id=job_id, tenant=tenant, kind=kind, attempt=attempt):
-            return self._call(entry, context, args)
+            try:
+                return self._call(entry, context, args)
+            finally:
+                if not self._debug:  # else whoever looks into what was raised wants to try things
+                    context.end()
 
-    def _load(self, job_id: int, claim_id: UUID) -> TupleRow | None:
+    def _load(self, job_id: int, claim_id: UUID, patience: float) -> TupleRow | None:
         """The job, when it is still held by that claim. A database that is away for a moment is waited for.
 
         Raises:
             StorageUnavailable: it is away for longer; the job has not begun, and its attempt does not count.
         """
         statement = self._sql["job_for_worker"]
-        give_up = time.monotonic() + _DATABASE_PATIENCE
+        give_up = time.monotonic() + patience
         while True:
             try:
-                connection = self.connect()
-                connection.patience = _DATABASE_PATIENCE
+                connection = self.connect(within=max(1, min(_CONNECT_SECONDS, int(patience))))
+                connection.patience = patience
                 row = connection.execute(statement, [job_id, claim_id]).fetchone()
                 connection.patience = None  # a handler's statements have the time that its job has
                 return row
@@ -253,13 +260,14 @@ def initialize(options: WorkerOptions) -> None:
         send_prints_to(logging.file)
 
     def set_up_log() -> None:
-        log.setup(logging.level, logging.format, logging.file, stderr=options.log_to_stderr)
+        log.setup(logging.level, logging.format, logging.file, stderr=options.log_to_stderr, tells=False)
 
     set_up_log()
     handlers = registry.for_settings(settings)
     child_setup.bound_address_space()  # on top of what the handlers have loaded
     progress, workdir = child_setup.current_progress(), child_setup.current_workdir()
-    _worker = Worker(options, handlers, progress, workdir, state=WorkerState(set_up_log, progress.declare_unfit))
+    state = WorkerState(set_up_log, progress.declare_unfit, settings.pool.memory_limit_mb)
+    _worker = Worker(options, handlers, progress, workdir, state=state)
 
 
 def send_prints_to(file: Path | None) -> None:
@@ -274,4 +282,4 @@ def run(job_id: int, claim_id: str) -> Outcome:
     """The function that the pool calls in a worker process."""
     if _worker is None:
         raise RuntimeError("the worker was not initialized")
-    return _worker.run(job_id, UUID(claim_id))
+    return _worker.run(job_id, UUID(claim_id), child_setup.shortest_limit())

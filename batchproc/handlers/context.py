@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from loguru import logger
-from psycopg import Connection
+from psycopg import Connection, errors
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from pydantic import BaseModel
 
@@ -42,6 +43,25 @@ class ProgressSink(Protocol):
     def beat(self) -> None: ...
     def checkpoint(self) -> None: ...
     def stopping(self) -> bool: ...
+
+
+class _NoSink:
+    """The progress of a job that has ended: whoever reports any would report it for the worker's next job."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def set(self, *_: int) -> None:
+        raise RuntimeError(self._why)
+
+    def beat(self) -> None:
+        raise RuntimeError(self._why)
+
+    def checkpoint(self) -> None:
+        raise RuntimeError(self._why)
+
+    def stopping(self) -> bool:
+        return True
 
 
 @dataclass
@@ -90,6 +110,7 @@ class Context:
 
         Raises:
             ClaimLost: the job was taken back meanwhile; let it pass through.
+            InFailedSqlTransaction: an error in it was caught, or it was ended by SQL; what was written may be lost.
         """
         connection = self.connect()
         with connection.transaction():
@@ -99,6 +120,12 @@ class Context:
             if not self._fence.lock(connection, self.job_id, self.claim_id):
                 raise ClaimLost(f"job {self.job_id} is no longer claimed by {self.claim_id}")
             yield connection
+            # A commit would not complain, but roll back what the error left.
+            if connection.info.transaction_status in (TransactionStatus.INERROR, TransactionStatus.IDLE):
+                raise errors.InFailedSqlTransaction(
+                    f"the transaction of job {self.job_id} failed or was ended before its end: let errors of SQL leave"
+                    " ctx.transaction(), or catch them around a connection.transaction() inside of it"
+                )
 
     def progress(self, done: int, total: int) -> None:
         """Says how far the job is; also what keeps ``stall_timeout`` from striking."""
@@ -167,6 +194,15 @@ class Context:
     def stopping(self) -> bool:
         """True when the node shuts down: a handler may then return after what it has saved."""
         return self.sink.stopping()
+
+    def end(self) -> None:
+        """For the worker, when the attempt is over: a thread that still has this context cannot do anything by it."""
+        why = f"job {self.job_id} has ended: its context cannot be used any more"
+
+        def refuse() -> Connection[TupleRow]:
+            raise RuntimeError(why)
+
+        self.connect, self.sink = refuse, _NoSink(why)
 
     @cached_property
     def _fence(self) -> ClaimFence:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+import psycopg
 from psycopg import Connection
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from batchproc.database import SqlFolder
@@ -37,9 +39,17 @@ def resource_slot(
         time.sleep(_POLL_SECONDS)
     try:
         yield
-    finally:
-        if not connection.closed:
-            connection.execute(statements["unlock_resource"], [held])
+    except BaseException:
+        with suppress(psycopg.Error):  # what ended it is what the caller has to see
+            _give_back(connection, statements, held)
+        raise
+    _give_back(connection, statements, held)
+
+
+def _give_back(connection: Connection[TupleRow], statements: SqlFolder, key: str) -> None:
+    """In a transaction that failed nothing can be executed: the slot is given back with the job then."""
+    if not connection.closed and connection.info.transaction_status is not TransactionStatus.INERROR:
+        connection.execute(statements["unlock_resource"], [key])
 
 
 def _take(connection: Connection[TupleRow], statements: SqlFolder, key: str) -> bool:

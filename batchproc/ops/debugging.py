@@ -51,6 +51,9 @@ class _NoProgress:
     def note_backend(self, pid: int) -> None:
         pass
 
+    def loading(self, on: bool) -> None:
+        pass
+
 
 def run_in_process(
     settings: Settings,
@@ -126,7 +129,7 @@ def _settle(
     # A handler's checkpoint may have set the counters back.
     claim = store.refreshed(connection, [claim]).get(claim.claim_id, claim)
     moved = decide(claim, outcome, handlers.specs(), settings.retry.max_node_losses)
-    stored = store.settle(connection, [Ended(moved)]).states.get(claim.job_id)
+    stored = store.settle(connection, [Ended(moved)]).states.get(claim.claim_id)
     if stored is not None:
         counts.add(moved, stored)
 

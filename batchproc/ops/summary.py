@@ -17,8 +17,9 @@ _ADVICE = {
     "encrypted": "import a copy without a password",
     "empty_file": "scan or upload it again",
     "invalid_args": "enqueue it again with args that fit its kind",
+    "forkserver_died": "something ended the process that starts the workers: see the system's log for why",
     "internal_error": "its handler raised what it does not declare: run it alone with --once",
-    "missing_language": 'install the language, or run ocr with others: --args \'{"languages": ["deu"]}\'',
+    "missing_language": "install the language, or set others: batchproc tenants set SLUG --languages eng,deu",
     "out_of_memory": "raise pool.memory_limit_mb, or split the document",
     "poison": "its worker died again and again: run it alone with --once",
     "source_changed": "the original is not what was imported: restore it, or import the new file",
@@ -35,6 +36,8 @@ _ADVICE = {
 
 _BRAKE_ADVICE = {
     "internal_error": "its handler fails on everything: take the last release back, or mend it",
+    "invalid_args": "its handler takes no such args any more: take the last release back, or mend it",
+    "missing_language": "set a language that is installed: batchproc tenants set SLUG --languages eng,deu",
     "no_space": "make room on the disk of the temp folder",
     "poison": "its workers die on everything: take the last release back, or mend it",
     "source_missing": "check that the archive is mounted",
@@ -71,7 +74,8 @@ def lines(report: RunReport, failures: list[dict[str, Any]], accepted: Collectio
     shown = {name: jobs for name, jobs in counts.plain().items() if jobs or name in ("claimed", "completed")}
     done = ", ".join(f"{jobs} {name}" for name, jobs in shown.items())
     if report.stopped:
-        text.append("stopped by a signal before everything was done")
+        undone = report.left or counts.interrupted
+        text.append("stopped by a signal before everything was done" if undone else "stopped by a signal")
     text.append(f"run {report.run_id}: {done}, {report.left} left, {report.seconds:.1f} s, exit {report.exit_code}")
     return text
 
@@ -80,9 +84,9 @@ def _braked(braked: Braked) -> str:
     advice = _BRAKE_ADVICE.get(braked.code, "mend what is wrong")
     return (
         f"kind {braked.kind} is paused by the brake: {braked.reason}: {advice}"
-        f" (batchproc jobs list --kind {braked.kind} --failure-code {braked.code} shows where to look), then:"
-        f" batchproc kinds set {braked.kind} --resume; what was discarded before goes on with:"
-        " batchproc jobs retry JOB_ID..."
+        f" (batchproc jobs list --kind {braked.kind} --failure-code {braked.code} names the jobs, batchproc jobs show"
+        f" JOB_ID what each of their attempts met), then: batchproc kinds set {braked.kind} --resume; a job that was"
+        " discarded waits again after: batchproc jobs retry JOB_ID"
     )
 
 

@@ -44,6 +44,10 @@ class Cancelling:
         """Cancels those of these jobs that wait and that nobody holds; returns their ids."""
         return self._ids(connection, "cancel_waiting", job_ids)
 
+    def forget_requests(self, connection: Connection[TupleRow], job_ids: list[int]) -> list[int]:
+        """Forgets what was asked of those of these jobs that are over; returns their ids."""
+        return self._ids(connection, "forget_requests", job_ids)
+
     def _cancel_batch(self, connection: Connection[TupleRow], job_ids: list[int]) -> dict[int, str]:
         found: dict[int, str] = {}
         left = job_ids

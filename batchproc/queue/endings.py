@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from batchproc.core.fairness import Queue
@@ -27,15 +27,35 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a settle wrote: the state of every job it found, and the queues that follow-ups came into.
+    """What a settle wrote: the state of every claim's job that it found, and the queues that follow-ups came into.
+
+    By claims, not by jobs: a batch may hold a lost claim of a job beside the one that holds the job now.
 
     ``unwritten``: claims whose ending met an error that passes (a deadlock, a lock timeout, a full disk): they are
     still held and have to be settled again. A claim that is neither there nor in ``states`` was lost.
     """
 
-    states: dict[int, JobState]
+    states: dict[UUID, JobState]
     followed: list[Queue]
     unwritten: frozenset[UUID] = frozenset()
+
+
+class Recorded(NamedTuple):
+    """How an attempt ended by its row in ``job_attempts``, whoever wrote that."""
+
+    outcome: str
+    error_class: str | None
+    failure_code: str | None
+    worker_pid: int | None
+
+
+def recognised(ending: Ended, recorded: Recorded) -> Transition | None:
+    """What of this ending was recorded: all of it, or it without its content; None when another node wrote that row."""
+    for written in (ending, without_content(ending)):
+        moved = written.transition
+        if recorded == (moved.outcome, moved.error_class, moved.failure_code, written.worker_pid):
+            return moved
+    return None
 
 
 def ending_json(ending: Ended, specs: Mapping[str, KindSpec]) -> str:

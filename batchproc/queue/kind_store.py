@@ -15,6 +15,7 @@ from batchproc.database import SqlFolder
 from batchproc.queue import hints
 
 REASON_CHARACTERS = 500
+_LOCK_TIMEOUT = "100ms"
 
 
 class KindStore:
@@ -25,9 +26,15 @@ class KindStore:
         self._channel = hints.channel(schema)
 
     def brake(self, connection: Connection[TupleRow], braked: Braked) -> None:
-        """Pauses a kind for all nodes, unless it is paused already."""
+        """Pauses a kind for all nodes, unless it is paused already.
+
+        Raises:
+            psycopg.errors.LockNotAvailable: somebody holds its row locked; it is not waited for.
+        """
         values = {"kind": braked.kind, "code": braked.code, "reason": braked.reason}
-        connection.execute(self._sql["brake_kind"], values)
+        with connection.transaction():
+            connection.execute(self._sql["set_lock_timeout"], [_LOCK_TIMEOUT])
+            connection.execute(self._sql["brake_kind"], values)
 
     def braked(
         self,
@@ -48,7 +55,11 @@ class KindStore:
         return [Braked(*row) for row in connection.execute(self._sql["braked_kinds"], values).fetchall()]
 
     def kinds(self, connection: Connection[TupleRow], kind: str | None = None) -> list[dict[str, Any]]:
-        """Every kind, or that one, with its pause, its limit and its unfinished jobs, keyed as ``kinds list`` shows."""
+        """Every kind, or that one, with its pause, its limits and its unfinished jobs, keyed as ``kinds list`` shows.
+
+        ``max_running`` is the limit that a person has set, ``declared_limit`` that of its handler or the settings,
+        which holds where ``max_running`` is None.
+        """
         with connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(self._sql["list_kinds"], {"kind": kind}).fetchall()
 
@@ -65,6 +76,10 @@ class KindStore:
         """Changes what is not None and returns the kind as ``kinds`` does; all nodes heed it from their next claim.
 
         A reason is kept up to 500 characters.
+
+        Args:
+            max_running: how many of its jobs may run at once; goes before a declared limit.
+            unlimited: takes ``max_running`` back, so that a declared limit holds again.
 
         Raises:
             UsageError: no node has made that kind known.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
@@ -17,7 +18,7 @@ from batchproc.core.fairness import Queue, Turn
 from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.database import SqlFolder
 from batchproc.queue.apart import SetAside
-from batchproc.queue.endings import Ended, Settled, ending_json, without_content
+from batchproc.queue.endings import Ended, Recorded, Settled, ending_json, without_content
 from batchproc.queue.upkeep import Upkeep
 
 __all__ = ["Ended", "NodeFacts", "NodeStore", "ReadyQueue", "Settled"]
@@ -135,7 +136,7 @@ class NodeStore:
         Raises:
             psycopg.OperationalError: the connection is gone.
         """
-        states: dict[int, JobState] = {}
+        states: dict[UUID, JobState] = {}
         followed: list[Queue] = []
         unwritten: list[UUID] = []
         for ending in endings:
@@ -187,9 +188,10 @@ class NodeStore:
         rows = connection.execute(self._sql["cancel_requested"], [self.node_id]).fetchall()
         return [Claim(*row) for row in rows]
 
-    def attempted(self, connection: Connection[TupleRow], claim_ids: Sequence[UUID]) -> set[UUID]:
-        """Which of these claims have been settled."""
-        return {row[0] for row in connection.execute(self._sql["attempted"], [list(claim_ids)]).fetchall()}
+    def attempted(self, connection: Connection[TupleRow], claim_ids: Sequence[UUID]) -> dict[UUID, Recorded]:
+        """Which of these claims have been settled, and as what, by this node or by a rescue."""
+        rows = connection.execute(self._sql["attempted"], [list(claim_ids)]).fetchall()
+        return {claim_id: Recorded(*recorded) for claim_id, *recorded in rows}
 
     def write_progress(self, connection: Connection[TupleRow], progress: Sequence[tuple[int, UUID, int, int]]) -> None:
         """Writes (job_id, claim_id, done, total) of running jobs, for those who look."""
@@ -215,7 +217,8 @@ class NodeStore:
         """Makes true what a settle, an enqueue or a retry could not see, since its snapshot was too old.
 
         Jobs that wait in a paused campaign are held, held ones of a campaign that is not paused are released, and
-        waiting ones that somebody wants cancelled are. A bounded number each; returns the queues of the released.
+        waiting ones that somebody wants cancelled are; such a wish is forgotten once its job is over. A bounded number
+        each; returns the queues of the released.
         """
         return self._upkeep.put_right(connection)
 
@@ -233,6 +236,10 @@ class NodeStore:
         row = connection.execute(self._sql["undrained"], values).fetchone()
         assert row is not None
         return row[0], row[1]
+
+    def working_nodes(self, connection: Connection[TupleRow]) -> dict[UUID, datetime]:
+        """Other nodes that hold jobs and whose lease lives, with its end by the database's clock."""
+        return dict(connection.execute(self._sql["working_nodes"], [self.node_id]).fetchall())
 
     def count_left(
         self,
@@ -255,7 +262,7 @@ class NodeStore:
         values |= {"lease": lease, "kinds": list(facts.kinds), "languages": list(facts.languages)}
         connection.execute(self._sql["join_node"], values)
         for kind in facts.kinds:
-            connection.execute(self._sql["register_kind"], [kind, self._specs[kind].limit])
+            connection.execute(self._sql["register_kind"], {"kind": kind, "limit": self._specs[kind].limit})
         connection.execute(self._sql["forget_nodes"])
 
     def renew(self, connection: Connection[TupleRow], lease: float) -> bool:
@@ -313,11 +320,11 @@ class NodeStore:
 
 
 def _settled(rows: Iterable[TupleRow]) -> Settled:
-    states: dict[int, JobState] = {}
+    states: dict[UUID, JobState] = {}
     followed: list[Queue] = []
-    for job_id, state, lane, tenant_id, kind in rows:
-        if job_id is not None:
-            states[job_id] = JobState(state)
+    for claim_id, state, lane, tenant_id, kind in rows:
+        if claim_id is not None:
+            states[claim_id] = JobState(state)
         else:
             followed.append(Queue(lane, tenant_id, kind))
     return Settled(states, followed)

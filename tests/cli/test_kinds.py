@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 
 from batchproc.core.brake import Braked
+from batchproc.core.job import KindSpec
 from batchproc.database import connect
 from batchproc.queue.kind_store import KindStore
+from batchproc.queue.node_store import NodeFacts, NodeStore
 from tests.cli.test_commands import Command
 from tests.cli.test_commands import batchproc as batchproc
 
@@ -17,6 +21,7 @@ KEYS = [
     "paused_reason",
     "paused_at",
     "max_running",
+    "declared_limit",
     "available",
     "scheduled",
     "running",
@@ -76,6 +81,30 @@ def test_what_a_brake_paused_is_shown_and_a_limit_does_not_touch_it(known: Comma
     assert limited["max_running"] == 3
     assert known("kinds", "set", "t_quick", "--limit", "none", "--json").json["max_running"] is None
     assert "20 jobs in a row ended with poison" in known("kinds", "list").out
+
+
+def test_a_limit_by_a_person_goes_before_a_declared_one_and_none_goes_back_to_it(
+    known: Command, database_url: str
+) -> None:
+    def limits(*arguments: str) -> tuple[int | None, int | None]:
+        changed = known("kinds", "set", "t_quick", *arguments, "--json").json
+        return changed["max_running"], changed["declared_limit"]
+
+    def node_starts(declared: int) -> None:
+        spec = KindSpec("t_quick", limit=declared)
+        node = NodeStore("batchproc", uuid4(), {"t_quick": spec})
+        facts = NodeFacts(node.node_id, "host", 1, 1, ("t_quick",), (), "", "")
+        with connect(database_url) as connection:
+            node.join(connection, facts, 30.0)
+            node.leave(connection)
+
+    node_starts(declared=8)
+    assert limits("--limit", "3") == (3, 8)
+    node_starts(declared=9)
+    [listed] = [kind for kind in known("kinds", "list", "--json").json["kinds"] if kind["kind"] == "t_quick"]
+    assert (listed["max_running"], listed["declared_limit"]) == (3, 9)
+    assert limits("--limit", "0") == (0, 9)
+    assert limits("--limit", "none") == (None, 9)
 
 
 @pytest.mark.parametrize(

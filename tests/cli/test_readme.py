@@ -37,7 +37,7 @@ PAGES = [README, *sorted((REPO / "batchproc" / "docs").glob("*.md"))]
 
 # Options of other programs, and files of the reader's, that the pages name.
 FOREIGN_OPTIONS = {"--foreground"}
-FOREIGN_NAMES = {"site.yaml", "archive_handlers.py"}
+FOREIGN_NAMES = {"site.yaml", "archive_handlers.py", "connection.transaction", "psycopg.connect", "tempfile.tempdir"}
 
 _DPI = 200  # enough to be read well, and quicker than 300
 
@@ -346,4 +346,4 @@ def test_the_options_of_a_kind_are_documented() -> None:
 
 def test_the_context_is_documented() -> None:
     public = {name for name in {*Context.__dataclass_fields__, *vars(Context)} if not name.startswith("_")}
-    assert rows(HANDLERS, "The context") == public - {"connect", "sink", "follow_ups"}
+    assert rows(HANDLERS, "The context") == public - {"connect", "end", "sink", "follow_ups"}

@@ -58,6 +58,7 @@ class Act(IntEnum):
     WAIT_FOR_STOP = 29
     RUNAWAY = 30
     FAIL_AS_DECLARED = 31
+    LOAD_WITHOUT_END = 32
 
 
 _folder = Path()
@@ -248,6 +249,11 @@ def _go_silent() -> None:
     _sleep_in_c()
 
 
+def _load_without_end() -> None:
+    current_progress().loading(True)
+    _sleep_in_c()
+
+
 def _count_pages() -> None:
     for page in range(10):
         _nap(0.1)
@@ -295,5 +301,6 @@ _ACTS = {
     Act.COUNT_PAGES: _count_pages,
     Act.WAIT_FOR_STOP: _wait_for_stop,
     Act.RUNAWAY: _runaway,
+    Act.LOAD_WITHOUT_END: _load_without_end,
     Act.FAIL_AS_DECLARED: lambda: Failed(ErrorClass.PERMANENT, "unreadable_file", "ValueError at x.py:1", "page 3"),
 }

@@ -12,14 +12,14 @@ import pytest
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import KindSpec
-from batchproc.core.outcome import Cancelled, Completed, Outcome
+from batchproc.core.outcome import Cancelled, Completed, Interrupted, Outcome
 from batchproc.database import connect
 from batchproc.engine.braking import Braking
 from batchproc.engine.dispatch_options import DispatchOptions
 from batchproc.engine.dispatcher import Dispatcher
-from batchproc.engine.housekeeping import News
-from batchproc.engine.mailbox import Mailbox
+from batchproc.engine.news import NewsBox
 from batchproc.engine.pool.worker_pool import Ended, NoFreeSlot, Work, WorkerPool
 from batchproc.engine.settling import Settling
 from batchproc.queue.kind_store import KindStore
@@ -45,6 +45,8 @@ class SteppedPool:
         self.submitted: list[int] = []
         self.lasting: dict[int, int] = {}
         self.beside: dict[int, set[int]] = {}
+        self.killed: dict[int, int] = {}
+        """Jobs whose worker is killed when they end, and the backend that it leaves."""
         self._running: dict[int, Work] = {}
 
     def free(self) -> int:
@@ -84,7 +86,9 @@ class SteppedPool:
 
     def _end(self, job_id: int) -> None:
         outcome = self.outcomes.get(job_id, Completed())
-        self._ended.append(Ended(0, self._running.pop(job_id), outcome, None, None, 0.01, killed=False))
+        backend = self.killed.pop(job_id, None)
+        work = self._running.pop(job_id)
+        self._ended.append(Ended(0, work, outcome, None, backend, 0.01, killed=backend is not None))
 
     def wakeup_fileno(self) -> int:
         return self._wakeup
@@ -97,6 +101,9 @@ class SteppedPool:
 
     def interrupt(self, reason: str) -> None:
         assert self.may_interrupt, f"nothing runs: {reason}"
+        for job_id, work in list(self._running.items()):
+            del self._running[job_id]
+            self._ended.append(Ended(0, work, Interrupted(reason), None, None, 0.01, killed=True))
 
     def drain(self) -> None:
         pass
@@ -106,17 +113,25 @@ class SteppedPool:
 
 
 class Stepped:
-    """A joined node with a stepped pool."""
+    """A joined node with a stepped pool, whose first connections are refused so many times."""
 
     def __init__(
-        self, bench: Bench, slots: int, store_class: type[NodeStore], outage_limit: float, brake: int | None
+        self,
+        bench: Bench,
+        slots: int,
+        store_class: type[NodeStore],
+        outage_limit: float,
+        brake: int | None,
+        refusals: int,
     ) -> None:
         self.pool = SteppedPool(slots)
+        self.connect: Callable[[], Connection[TupleRow]] = self._connect
+        self._url, self._refusals = bench.url, refusals
         self.store = store_class("batchproc", uuid4(), SPECS)
         facts = NodeFacts(self.store.node_id, "test", 1, slots, tuple(SPECS), (), "", "")
         self.store.join(bench.connection, facts, 60)
         run_id = self.store.start_run(bench.connection, {})
-        self.news: Mailbox[News] = Mailbox()
+        self.news = NewsBox()
         self.braking = Braking(KindStore("batchproc"), brake)
         settling = Settling(self.store, SPECS, 10, lambda *_: None, settled=self.braking.note)
         options = DispatchOptions(
@@ -124,7 +139,7 @@ class Stepped:
         )
         self.dispatcher = Dispatcher(
             self.store,
-            lambda: connect(bench.url, application_name="stepped node"),
+            lambda: self.connect(),
             cast(WorkerPool, self.pool),
             self.news,
             settling,
@@ -133,6 +148,12 @@ class Stepped:
             run_id,
             self.braking,
         )
+
+    def _connect(self) -> Connection[TupleRow]:
+        if self._refusals:
+            self._refusals -= 1
+            raise EnvironmentFault("cannot connect")
+        return connect(self._url, application_name="stepped node")
 
     def close(self) -> None:
         self.dispatcher.close()
@@ -166,8 +187,9 @@ def stepped(bench: Bench) -> Iterator[Step]:
         store_class: type[NodeStore] = NodeStore,
         outage_limit: float = 10,
         brake: int | None = None,
+        refusals: int = 0,
     ) -> Stepped:
-        made.append(Stepped(bench, slots, store_class, outage_limit, brake))
+        made.append(Stepped(bench, slots, store_class, outage_limit, brake, refusals))
         return made[-1]
 
     yield make

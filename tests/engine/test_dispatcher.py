@@ -14,8 +14,10 @@ from psycopg.rows import TupleRow
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Completed, ErrorClass, Failed, FollowUp
-from batchproc.engine.housekeeping import Held
+from batchproc.database import connect
+from batchproc.engine.news import Faulted, Held
 from batchproc.engine.pool.worker_pool import Work
+from batchproc.handlers.context import APPLICATION
 from batchproc.queue.node_store import NodeStore
 from tests.engine.running import Bench
 from tests.engine.stepped import LostAnswer, Step
@@ -136,7 +138,7 @@ def test_the_claims_of_a_claim_are_known_to_the_node(bench: Bench, stepped: Step
 
     assert isinstance(claim, Claim)
     assert node.store.held(bench.connection) == [claim]
-    assert not node.dispatcher.claim(job), "it does not wait any more"
+    assert not stepped().dispatcher.claim(job), "it does not wait any more"
 
 
 def test_a_database_that_only_reads_ends_the_run_after_its_limit(bench: Bench, stepped: Step) -> None:
@@ -181,6 +183,98 @@ def test_claims_that_come_after_the_lease_was_lost_are_not_run(bench: Bench, ste
     assert joined == [True]
 
 
+def test_a_job_that_is_submitted_while_the_lease_is_being_lost_is_stopped(bench: Bench, stepped: Step) -> None:
+    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+    node = stepped()
+    node.pool.may_interrupt = True
+    node.pool.lasting[job] = 1_000_000
+    submit = node.pool.submit
+
+    def submit_too_late(work: Work) -> int:
+        if not node.pool.submitted:
+            node.dispatcher.lease_lost()  # which stops what runs by now
+            return submit(work)
+        node.pool.lasting[job] = 0
+        return submit(work)
+
+    node.pool.submit = submit_too_late  # type: ignore[method-assign]
+
+    node.dispatcher.run()
+
+    assert [attempt["outcome"] for attempt in bench.job(job)["attempts"]] == ["interrupted", "completed"]
+
+
+def test_a_database_that_is_away_when_the_dispatcher_first_connects_is_waited_for(bench: Bench, stepped: Step) -> None:
+    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+    node = stepped(refusals=3)
+
+    assert node.dispatcher.claim(job)
+    node.dispatcher.run()
+
+    assert bench.job(job)["state"] == "completed"
+
+
+class FailsAfterClaim(NodeStore):
+    """A store whose first tick is the last that its connection does."""
+
+    failed = False
+
+    def tick(self, connection: Connection[TupleRow], *arguments: Any, **options: Any) -> Any:
+        answer = super().tick(connection, *arguments, **options)
+        if not self.failed:
+            self.failed = True
+            connection.close()
+        return answer
+
+
+class FailsToEnd(FailsAfterClaim):
+    """A store that loses its connection when it is to end a backend, for the first time."""
+
+    failed = True
+    ended = 0
+
+    def end_backends(self, connection: Connection[TupleRow], *arguments: Any, **options: Any) -> None:
+        self.ended += 1
+        if self.ended == 1:
+            connection.close()
+        super().end_backends(connection, *arguments, **options)
+
+
+@pytest.mark.parametrize("store_class", [FailsAfterClaim, FailsToEnd])
+def test_what_a_killed_worker_left_in_the_database_is_ended_after_an_outage(
+    bench: Bench, stepped: Step, store_class: type[NodeStore]
+) -> None:
+    """Also when the worker was killed during it."""
+    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+    node = stepped(store_class=store_class)
+    with connect(bench.url, application_name=APPLICATION) as left:
+        node.pool.killed[job] = left.info.backend_pid
+        node.pool.lasting[job] = 1
+        open_, opened = node.connect, []
+
+        def refused_in_between() -> Connection[TupleRow]:
+            opened.append(True)
+            if len(opened) in (2, 3, 4):
+                raise EnvironmentFault("cannot connect")
+            return open_()
+
+        node.connect = refused_in_between
+
+        node.dispatcher.run()
+
+        assert len(opened) == 5
+        there = "select count(*) from pg_stat_activity where pid = %s"
+        wait_until(lambda: bench.rows(there, left.info.backend_pid) == [(0,)], 5, "it is ended")
+
+
+def test_what_a_thread_of_the_node_cannot_go_on_after_ends_the_run(stepped: Step) -> None:
+    node = stepped()
+    node.news.tell(Faulted(EnvironmentFault("housekeeping cannot go on")))
+
+    with pytest.raises(EnvironmentFault, match="housekeeping cannot go on"):
+        node.dispatcher.run()
+
+
 def test_a_claim_that_the_node_does_not_know_is_given_back(bench: Bench, stepped: Step) -> None:
     """As when a commit took effect after the node had asked what became of it."""
     job = bench.enqueue(bench.tenant("acme"), "t_quick")
@@ -188,7 +282,7 @@ def test_a_claim_that_the_node_does_not_know_is_given_back(bench: Bench, stepped
     claim = node.store.claim_one(bench.connection, job, None)
     assert claim is not None
 
-    node.news.put(Held([claim]))
+    node.news.tell(Held([claim]))
     node.dispatcher.run()
 
     shown = bench.job(job)

@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from batchproc.core.brake import Braked
 from batchproc.core.job import Claim
 from batchproc.core.outcome import ErrorClass, Failed
-from batchproc.engine.housekeeping import CancelRequested
+from batchproc.engine.news import CancelRequested
 from batchproc.engine.run_report import RunOptions
 from batchproc.queue.kind_store import KindStore
 from batchproc.queue.node_store import NodeStore
@@ -103,7 +103,7 @@ def test_a_job_that_somebody_wants_cancelled_is_killed_and_one_that_has_ended_is
         def tick(self, connection: Connection[TupleRow], *arguments: Any, **options: Any) -> Any:
             settled, claims = super().tick(connection, *arguments, **options)
             if claims:
-                node.news.put(CancelRequested(claims))
+                node.news.tell(CancelRequested(claims))
             return settled, claims
 
     node = stepped(store_class=Asked)

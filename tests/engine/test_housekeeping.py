@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import Connection
 
+from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import JobState
 from batchproc.core.outcome import ErrorClass, Interrupted
 from batchproc.database import connect
 from batchproc.engine.calm import Calm
-from batchproc.engine.housekeeping import CancelRequested, Hinted, Housekeeping, News, Rescued
-from batchproc.engine.mailbox import Mailbox
+from batchproc.engine.housekeeping import Housekeeping
+from batchproc.engine.news import CancelRequested, Faulted, Hinted, News, NewsBox, ReadyNow, Rescued
+from batchproc.engine.outage import Outage
 from batchproc.queue.node_store import NodeStore, ReadyQueue
 from tests.queue.helpers import (
     SPECS,
@@ -45,10 +48,15 @@ def connection(database_url: str) -> Iterator[Connection[Any]]:
 
 @contextmanager
 def kept(
-    database_url: str, node: NodeStore, *, poll_interval: float = 0.05, lease: float = 1.0
+    database_url: str,
+    node: NodeStore,
+    *,
+    poll_interval: float = 0.05,
+    lease: float = 1.0,
+    outage_limit: float = 60.0,
 ) -> Iterator[Callable[[], Heard]]:
     """Housekeeping runs; yields what returns all news so far."""
-    news: Mailbox[News] = Mailbox()
+    news = NewsBox()
     heard: Heard = []
     housekeeping = Housekeeping(
         node,
@@ -59,6 +67,7 @@ def kept(
         poll_interval=poll_interval,
         lease=lease,
         max_node_losses=3,
+        outage=Outage(outage_limit),
         calm=Calm(lease),
     )
 
@@ -78,7 +87,9 @@ def test_a_cancel_is_told_at_once_by_its_hint(database_url: str, connection: Con
     claimed = running(connection, node, tenant)
     enqueue(connection, tenant)
     with kept(database_url, node, poll_interval=3600) as heard:
-        wait_until(lambda: ReadyQueue(queue_of(tenant), 1.0, False) in heard(), 5, "its only look to be over")
+        wait_until(
+            lambda: ReadyNow([ReadyQueue(queue_of(tenant), 1.0, False)]) in heard(), 5, "its only look to be over"
+        )
         STORE.cancel(connection, [claimed.job_id])
         wait_until(lambda: CancelRequested([claimed]) in heard(), 5, "the hint, not the poll")
 
@@ -169,3 +180,33 @@ def test_a_row_that_cannot_be_written_keeps_none_from_rescue_or_promotion(
         assert states == ["running", "available", "scheduled", "available"]
         later = failed(ErrorClass.LEASE_EXPIRED)
         assert node.settle(connection, [ended(good, later)]).states == {}, "the rescue was the only settle"
+
+
+class Broken(NodeStore):
+    """Of all that housekeeping asks, one statement fails: always, or so many times."""
+
+    error: Exception = psycopg.errors.UndefinedColumn("no such column")
+    times = 1_000_000
+
+    def put_right(self, connection: Connection[Any]) -> Any:
+        self.times -= 1
+        if self.times >= 0:
+            raise self.error
+        return super().put_right(connection)
+
+
+def test_housekeeping_that_fails_for_longer_than_the_limit_says_so(
+    database_url: str, connection: Connection[Any]
+) -> None:
+    node = Broken("batchproc", join(connection).node_id, SPECS)
+    with kept(database_url, node, outage_limit=0.3) as heard:
+        [faulted] = wait_until(lambda: [news for news in heard() if isinstance(news, Faulted)], 10)
+    assert isinstance(faulted.error, EnvironmentFault)
+    assert str(faulted.error).startswith("the database failed for 0.3 s (UndefinedColumn 42703): ")
+
+
+def test_housekeeping_that_meets_what_nobody_thought_of_says_so(database_url: str, connection: Connection[Any]) -> None:
+    node = Broken("batchproc", join(connection).node_id, SPECS)
+    node.error = KeyError("a kind")
+    with kept(database_url, node) as heard:
+        wait_until(lambda: Faulted(node.error) in heard(), 10)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,55 @@ def test_closing_leaves_nothing(tmp_path: Path) -> None:
     assert holdings(tmp_path) == nothing
     assert not (tmp_path / "work").exists()
     assert marked() == []
+
+
+def test_what_comes_after_the_end_touches_no_descriptor(tmp_path: Path) -> None:
+    pool = make_pool(tmp_path, 1)
+    pool.start()
+    numbers = [pool.wakeup_fileno(), pool._nudge]
+    pool.close()
+    others = [os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for _ in range(64)]
+    try:
+        assert set(numbers) <= set(others), "their numbers are used again"
+        pool._shared.wake()
+        pool._shared.look_again(0)
+        for descriptor in others:
+            with pytest.raises(BlockingIOError):
+                os.eventfd_read(descriptor)
+    finally:
+        for descriptor in others:
+            os.close(descriptor)
+
+
+def test_no_descriptor_is_closed_while_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = make_pool(tmp_path, 1)
+    pool.start()
+    write, about_to_write, closed = os.eventfd_write, threading.Event(), threading.Event()
+    failed: list[BaseException] = []
+
+    def write_late(descriptor: int, value: int) -> None:
+        if threading.current_thread() is late:
+            about_to_write.set()
+            closed.wait(0.5)  # as long as the end would take, were it not waiting for this
+        write(descriptor, value)
+
+    def wake() -> None:
+        try:
+            pool._shared.wake()
+        except OSError as error:
+            failed.append(error)
+
+    late = threading.Thread(target=wake)
+    monkeypatch.setattr(os, "eventfd_write", write_late)
+    for slot in pool._slots:
+        slot.close()
+    wait_until(lambda: all(slot.join(0) for slot in pool._slots))
+    late.start()
+    wait_until(about_to_write.is_set)
+    pool.close()
+    closed.set()
+    late.join()
+    assert failed == []
 
 
 @pytest.mark.parametrize(

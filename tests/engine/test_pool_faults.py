@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ from typing import Any
 import pytest
 
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, Interrupted
-from batchproc.engine.pool import process_tree, processes, scales, verdict
-from batchproc.engine.pool.process_tree import Origin
+from batchproc.engine.pool import processes, scales, verdict
 from batchproc.engine.pool.worker_pool import Ended, WorkerPool
 from tests.engine.pool_functions import Act
 from tests.engine.pool_testing import (
@@ -275,24 +273,6 @@ def test_a_clock_that_is_set_interrupts_and_is_no_timeout(tmp_path: Path, monkey
         [ended] = collect(pool, 1)
         assert ended.outcome == Interrupted("clock")
         monkeypatch.undo()
-        all_work_again(pool, 1)
-
-
-def test_a_slot_is_not_free_before_all_its_processes_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process can be stuck in the kernel, where no signal reaches it."""
-    gone = threading.Event()
-
-    def kill_tree(origin: Origin, known: Any, limit: float) -> list[processes.ProcessId]:
-        left = really_kill(origin, known, limit)
-        return left if gone.is_set() else [origin.root]
-
-    really_kill = process_tree.kill_tree
-    with running_pool(tmp_path, workers=1) as pool:
-        monkeypatch.setattr(process_tree, "kill_tree", kill_tree)
-        ended = run(pool, Act.HANG_IN_C, 0.2)
-        assert failure(ended).error_class is ErrorClass.TIMEOUT, "it is reported"
-        assert pool.free() == 0
-        gone.set()
         all_work_again(pool, 1)
 
 

@@ -140,6 +140,14 @@ def test_what_does_not_die_is_reported_when_the_time_is_up(
     assert time.monotonic() - begin < 2
 
 
+def test_without_any_time_everything_is_killed_once(started: list[subprocess.Popen[bytes]]) -> None:
+    started.append(subprocess.Popen(["sh", "-c", "sleep 600 & wait"], start_new_session=True))
+    root = identified(started[0])
+    members = wait_until(lambda: found if len(found := tree(root)) == 2 else [])
+    kill_tree(Origin(root, "none"), limit=0)
+    wait_until(lambda: not any(is_alive(member.process) for member in members), what="all of it dead")
+
+
 def test_another_users_process_is_left_alone_at_once(
     monkeypatch: pytest.MonkeyPatch, started: list[subprocess.Popen[bytes]]
 ) -> None:

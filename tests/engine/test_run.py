@@ -371,9 +371,9 @@ def test_one_job_is_run_although_the_only_worker_would_be_reserved(bench: Bench)
 
 def test_a_limit_of_the_settings_is_stored_and_kept(bench: Bench) -> None:
     bench.run(kinds={"t_quick": {"limit": 1}})
-    assert bench.rows("select max_running from batchproc.kinds where kind = 't_quick'") == [(1,)]
+    assert bench.rows("select declared_limit from batchproc.kinds where kind = 't_quick'") == [(1,)]
     bench.run()
-    assert bench.rows("select max_running from batchproc.kinds where kind = 't_quick'") == [(1,)]
+    assert bench.rows("select declared_limit from batchproc.kinds where kind = 't_quick'") == [(1,)]
 
 
 def test_a_handler_that_snoozes_for_no_time_does_not_keep_others_from_their_turn(bench: Bench) -> None:

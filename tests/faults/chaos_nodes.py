@@ -15,7 +15,6 @@ from typing import Any
 from batchproc.engine.pool import processes
 from batchproc.engine.pool.process_tree import MARKER_VARIABLE
 from batchproc.engine.pool.processes import ProcessId, Stat
-from batchproc.settings import Dispatch
 from tests.faults.chaos_handlers import ENDLESS, LEDGER_VARIABLE
 from tests.faults.chaos_ledger import Killed
 from tests.faults.left_behind import TEST_VARIABLE
@@ -143,9 +142,8 @@ def _marker(found: Stat) -> str | None:
 
 
 def _conf(database_url: str, workers: int) -> dict[str, Any]:
-    dispatch: dict[str, Any] = {"lease": LEASE, "poll_interval": 0.2, "drain_wait": 5}
-    if "brake" in Dispatch.model_fields:
-        dispatch["brake"] = "off"  # so many killed workers are no broken environment
+    # So many killed workers are no broken environment.
+    dispatch = {"lease": LEASE, "poll_interval": 0.2, "drain_wait": 5, "brake": "off"}
     return {
         "database": {"url": database_url},
         "handlers": ["tests.faults.chaos_handlers"],

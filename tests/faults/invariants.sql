@@ -59,10 +59,30 @@ where state in ('scheduled', 'available', 'running') and unique_key is not null 
 group by tenant_id, kind, unique_key
 having count(*) > 1
 union all
+-- Exactly, with two exceptions. Usage outlives what a prune has taken, attempts and all. And where a job was retried
+-- after it had been discarded, its kind may have discarded more than can be counted. Such a job shows itself by numbers
+-- that begin anew: after a failure that used an attempt, or that used up the losses of nodes, the next attempt's number
+-- is no higher. (A checkpoint sets numbers back, too.)
 select 'usage that does not add up to the attempts', u.tenant_id || ' ' || u.kind
-from (select tenant_id, kind, sum(attempts) as attempts, sum(completed) as completed
+from (select tenant_id, kind, sum(attempts) as attempts, sum(completed) as completed, sum(discarded) as discarded
       from batchproc.usage_daily group by tenant_id, kind) u
-full join (select a.tenant_id, j.kind, count(*) as attempts, count(*) filter (where a.outcome = 'completed') as completed
-           from batchproc.job_attempts a join batchproc.processing_jobs j using (job_id, tenant_id)
-           group by a.tenant_id, j.kind) a using (tenant_id, kind)
-where coalesce(u.attempts, 0) <> coalesce(a.attempts, 0) or coalesce(u.completed, 0) < coalesce(a.completed, 0)
+full join (
+    select j.tenant_id, j.kind, sum(of_job.attempts) as attempts, sum(of_job.completed) as completed,
+           count(*) filter (where j.state = 'discarded') as discarded, bool_or(of_job.begun_anew) as begun_anew
+    from batchproc.processing_jobs j
+    cross join lateral (
+        select count(*) as attempts, count(*) filter (where a.outcome = 'completed') as completed,
+               coalesce(bool_or(a.outcome = 'failed'
+                                and (a.error_class <> 'lease_expired' or a.failure_code = 'poison')
+                                and a.number >= coalesce(a.next_number, case j.state when 'discarded' then a.number + 1
+                                                                                     when 'running' then j.attempt
+                                                                                     else j.attempt + 1 end)),
+                        false) as begun_anew
+        from (select *, lead(number) over (order by started_at, ended_at) as next_number
+              from batchproc.job_attempts where job_id = j.job_id) a
+    ) of_job
+    group by j.tenant_id, j.kind
+) a using (tenant_id, kind)
+where coalesce(u.attempts, 0) <> coalesce(a.attempts, 0) or coalesce(u.completed, 0) <> coalesce(a.completed, 0)
+   or coalesce(u.discarded, 0) < coalesce(a.discarded, 0)
+   or (coalesce(u.discarded, 0) > coalesce(a.discarded, 0) and a.begun_anew is not true)

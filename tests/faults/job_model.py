@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -81,12 +82,16 @@ class ModelJob:
 
 @dataclass
 class JobModel:
-    """Every method is one step, and returns what the store must return for it."""
+    """Every method is one step, and returns what the store must return for it.
+
+    ``usage``: how many attempts have ended. ``ends``: of them, how many left their job in that state.
+    """
 
     jobs: dict[int, ModelJob] = field(default_factory=dict)
     paused: set[int] = field(default_factory=set)
     living: set[UUID] = field(default_factory=set)
     usage: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
 
     # -- waiting
 
@@ -182,6 +187,7 @@ class JobModel:
                 self._wait_again(job, None)
             case Failed():
                 self._fail(job, outcome)
+        self.ends[job.state] += 1
         return job.state
 
     def rescue(self, claim_id: UUID) -> str | None:

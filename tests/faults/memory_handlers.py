@@ -55,12 +55,6 @@ class Hold(BaseModel, extra="forbid"):
     mb: int
 
 
-class Joined(BaseModel, extra="forbid"):
-    """``group``: the folder of a memory cgroup."""
-
-    group: str
-
-
 class Mapped(BaseModel, extra="forbid"):
     """``mb``: address space that is mapped and never touched; ``seconds``: how long for the node to see that."""
 
@@ -148,15 +142,6 @@ def in_cplusplus(_: Context, args: Mapped) -> None:
 def aborts(_: Context) -> None:
     """For no want of memory."""
     os.abort()
-
-
-@handler("m_in_group", timeout=60, max_crashes=1)
-def in_group(_: Context, args: Joined) -> None:
-    """Moves itself into a cgroup and takes more than that allows: the kernel kills it."""
-    Path(args.group, "cgroup.procs").write_text(str(os.getpid()))
-    held = []
-    while True:
-        held.append(b"x" * CHUNK)
 
 
 @handler("m_killed", timeout=60, max_crashes=1)

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from batchproc.cli import main
 from batchproc.engine.node import RunOptions, RunReport
 from batchproc.ops import summary
 from batchproc.queue.kind_store import KindStore
 from tests.engine.running import Bench
 from tests.faults.command import started_run
 from tests.faults.meanwhile import meanwhile
+from tests.ocr import drawn
 from tests.waiting import wait_until
 
 HANDLERS = ["tests.engine.job_handlers", "tests.faults.budget_handlers"]
@@ -70,20 +72,33 @@ def test_a_broken_release_stops_its_kind_and_nothing_else(bench: Bench, tmp_path
 
 @pytest.mark.long
 def test_an_archive_that_is_not_mounted_discards_twenty_jobs_and_not_a_million(bench: Bench, tmp_path: Path) -> None:
-    tenant = bench.tenant("acme")
-    mounted = tmp_path / "mounted"
-    jobs = [bench.enqueue(tenant, "b_missing", {"file": str(mounted)}) for _ in range(100)]
+    """What an unmounted file system leaves is its empty mount point, which is where the root was."""
+    archive, elsewhere = tmp_path / "archive", tmp_path / "elsewhere"
+    archive.mkdir()
+    elsewhere.mkdir()
+    for number in range(40):
+        letter = drawn.pdf(drawn.PdfPage(drawn.shown(f"Letter {number} of an archive that is mounted")))
+        (archive / f"{number}.pdf").write_bytes(letter)
+    bench.tenant("acme")
+    assert main.run(["--database", bench.url, "import", str(archive), "--tenant", "acme"]) == 0
+    jobs = [job for (job,) in bench.rows("select job_id from batchproc.processing_jobs where kind = 'ocr'")]
+    assert len(jobs) == 40
+    for file in list(archive.iterdir()):
+        file.rename(elsewhere / file.name)
 
     report = run(bench)
 
     lost = bench.states(jobs)["discarded"]
     assert 20 <= lost <= 20 + 2 * WORKERS
     assert (report.exit_code, report.counts.codes) == (3, {"source_missing": lost})
-    assert paused(bench, "b_missing") == (True, "source_missing", "20 jobs in a row ended with source_missing")
-    mounted.touch()
-    KINDS.set(bench.connection, "b_missing", paused=False)
+    assert paused(bench, "ocr") == (True, "source_missing", "20 jobs in a row ended with source_missing")
+    assert any("check that the archive is mounted" in line for line in summary.lines(report, [], ()))
+    for file in list(elsewhere.iterdir()):
+        file.rename(archive / file.name)
+    KINDS.set(bench.connection, "ocr", paused=False)
     bench.jobs.retry(bench.connection, [job for job in jobs if bench.job(job)["state"] == "discarded"])
-    assert (run(bench).exit_code, bench.states(jobs)) == (0, {"completed": 100})
+    assert (run(bench).exit_code, bench.states(jobs)) == (0, {"completed": 40})
+    assert bench.rows("select distinct status from batchproc.documents") == [("completed",)]
 
 
 @pytest.mark.long

@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
+from loguru import logger
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.database import connect
 from tests.database import database_on
-from tests.engine.running import alive
-from tests.faults.faulty_server import HANDLERS, FaultyBench, FaultyServer, Nodes, through
-from tests.faults.proxy import Proxy
+from tests.faults.faulty_server import HANDLERS, FaultyBench, FaultyServer, Nodes
+from tests.faults.outages import (
+    HARMLESS,
+    assert_listens,
+    assert_wrote_once,
+    begun,
+    wait_for_failures,
+    wait_for_refusals,
+)
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.faults.faulty_fixtures"]
 
 LONG_POLL = {"poll_interval": 60.0, "lease": 10.0}
-HARMLESS = {("completed", None), ("interrupted", None)}
 LOST = ("failed", "transient")
 
 
-def begun(folder: Path) -> int:
-    return len(list(folder.glob("begun-*")))
-
-
-def assert_listens(bench: FaultyBench, tenant: int) -> None:
-    """A notification is heard, long before the next poll."""
-    job = bench.enqueue(tenant, "d_quick")
-    wait_until(lambda: bench.state(job) == "completed", 8, "claimed by its notification")
-
-
-def assert_wrote_once(bench: FaultyBench, job_ids: list[int]) -> None:
-    assert bench.value("select count(*) from written where job_id = any(%s)", job_ids) == len(job_ids)
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """What this process logs."""
+    lines: list[str] = []
+    number = logger.add(lines.append, format="{message}")
+    yield lines
+    logger.remove(number)
 
 
 @pytest.mark.parametrize("mode", ["fast", pytest.param("immediate", marks=pytest.mark.long)])
@@ -88,8 +87,8 @@ def test_connections_ended_again_and_again_lose_nothing_and_do_not_fail_the_run(
     assert faulty_bench.all_endings() <= HARMLESS | {LOST}
 
 
-@pytest.mark.parametrize("seconds", [2.0, pytest.param(20.0, marks=pytest.mark.long)])
-def test_no_new_connections_for_a_while(faulty_bench: FaultyBench, tmp_path: Path, seconds: float) -> None:
+@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.long)], ids=["a moment", "a lease"])
+def test_no_new_connections_for_a_while(faulty_bench: FaultyBench, tmp_path: Path, long: bool) -> None:
     tenant = faulty_bench.tenant("acme")
     brief = [faulty_bench.enqueue(tenant, "d_brief") for _ in range(40)]
     busy = faulty_bench.enqueue(tenant, "d_until", {"folder": str(tmp_path)})
@@ -99,13 +98,16 @@ def test_no_new_connections_for_a_while(faulty_bench: FaultyBench, tmp_path: Pat
         faulty_bench.allow_connections(False)
         faulty_bench.terminate_all()
         (tmp_path / "go").touch()
-        threading.Event().wait(seconds)
+        wait_for_refusals(faulty_bench.server, 6, f'database "{faulty_bench.name}" is not currently accepting')
+        if long:
+            expired = "select bool_and(lease_until < clock_timestamp()) from batchproc.nodes"
+            wait_until(lambda: faulty_bench.value(expired), 40, "every lease has ended, after 20 s at least")
         faulty_bench.allow_connections(True)
         faulty_bench.reconnect()
         wait_until(lambda: faulty_bench.done([*brief, busy]), 30, "all are completed")
         assert_listens(faulty_bench, tenant)
 
-    faulty_bench.run_during(refuse, dispatch=LONG_POLL)
+    faulty_bench.run_during(refuse, dispatch=LONG_POLL | {"lease": 30.0})
 
     # Ended during the outage, recorded after it, also by a node that has lost its lease in between.
     assert faulty_bench.endings(busy) == [("completed", None)]
@@ -144,7 +146,7 @@ def test_too_many_clients_for_the_node(small_server: FaultyServer, faulty_bench:
         faulty_bench.terminate_all()
         with every_connection(small_server):
             (tmp_path / "go").touch()
-            threading.Event().wait(2.0)
+            wait_for_refusals(small_server, 6, "too many clients")
         wait_until(lambda: faulty_bench.done([*brief, busy]), 30, "all are completed")
         assert_listens(faulty_bench, tenant)
 
@@ -175,135 +177,12 @@ def test_too_many_clients_for_the_workers_alone(small_server: FaultyServer, faul
             jobs = [faulty_bench.enqueue(tenant, "d_quick") for _ in range(3)]
             running = "select count(*) from batchproc.processing_jobs where state = 'running'"
             wait_until(lambda: faulty_bench.value(running) == 3, 10, "claimed")
-            threading.Event().wait(1.0)
+            wait_for_refusals(small_server, 6, "too many clients")
         wait_until(lambda: faulty_bench.done(jobs), 20, "all are completed")
 
     faulty_bench.run_during(crowd)
 
     assert faulty_bench.all_endings() == {("completed", None)}
-
-
-# -- silence
-
-
-def workers_of(folder: Path) -> list[int]:
-    """Those that have begun ``d_until``, in any order."""
-    return [int(line) for file in folder.glob("begun-*") for line in file.read_text().split()]
-
-
-def test_a_silent_connection_is_given_up_and_works_again(
-    faulty_bench: FaultyBench, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever is sent is swallowed and nothing comes back, but every connection stays open."""
-    monkeypatch.setattr("batchproc.engine.node._LEAST_PATIENCE", 2.0)
-    tenant = faulty_bench.tenant("acme")
-    busy = faulty_bench.enqueue(tenant, "d_until", {"folder": str(tmp_path)})
-    hanging = faulty_bench.enqueue(tenant, "d_hangs", {"folder": str(tmp_path)})
-
-    def silence() -> None:
-        wait_until(lambda: begun(tmp_path) == 1 and (tmp_path / "hangs").exists(), 20, "both are busy")
-        proxy.silent.set()
-        hung = int((tmp_path / "hangs").read_text())
-        wait_until(lambda: not alive(hung), 2.5, "its timeout does not wait for the database")
-        [worker] = workers_of(tmp_path)
-        living = "select count(*) from batchproc.nodes where lease_until > clock_timestamp()"
-        wait_until(lambda: not alive(worker) or not faulty_bench.value(living), 10, "given up, or the lease has ended")
-        assert not alive(worker), "the lease is given up before it ends"
-        proxy.silent.clear()
-        (tmp_path / "go").touch()
-        wait_until(lambda: faulty_bench.done([busy]), 30, "it is completed")
-        assert_listens(faulty_bench, tenant)
-
-    faulty_bench.run_during(silence, url=through(proxy, faulty_bench), dispatch={"poll_interval": 0.5, "lease": 3.0})
-
-    assert faulty_bench.endings(busy) == [("interrupted", None), ("completed", None)]
-    assert faulty_bench.endings(hanging) == [("failed", "timeout")]
-
-
-@pytest.mark.long
-def test_a_node_cut_off_for_longer_than_its_lease_stops_before_another_takes_over(
-    faulty_bench: FaultyBench, proxy: Proxy, nodes: Nodes, tmp_path: Path
-) -> None:
-    tenant = faulty_bench.tenant("acme")
-    busy = faulty_bench.enqueue(tenant, "d_until", {"folder": str(tmp_path)})
-    quick = {"poll_interval": 0.2, "lease": 4.0}
-
-    def cut_off() -> None:
-        wait_until(lambda: begun(tmp_path) == 1, 20, "it is busy")
-        [worker] = workers_of(tmp_path)
-        other = nodes.start(faulty_bench.url, "--forever", "--workers", "1", dispatch=quick)
-        wait_until(lambda: faulty_bench.value("select count(*) from batchproc.nodes") == 2, 20, "another node")
-        proxy.silent.set()
-        wait_until(lambda: len(workers_of(tmp_path)) == 2, 30, "the other node runs it")
-        assert not alive(worker), "by then the first has stopped"
-        (tmp_path / "go").touch()
-        wait_until(lambda: faulty_bench.done([busy]), 10, "the other node completes it")
-        proxy.silent.clear()
-        other.terminate()
-        other.wait(20)
-        more = [faulty_bench.enqueue(tenant, "d_quick") for _ in range(5)]
-        wait_until(lambda: faulty_bench.done(more), 30, "the first has joined again and claims")
-
-    faulty_bench.run_during(cut_off, url=through(proxy, faulty_bench), dispatch=quick)
-
-    assert faulty_bench.endings(busy) == [("failed", "lease_expired"), ("completed", None)]
-    assert faulty_bench.value("select attempt from batchproc.processing_jobs where job_id = %s", busy) == 1
-
-
-# -- several nodes
-
-
-def node_pids(server: FaultyServer) -> list[psutil.Process]:
-    postmaster = psutil.Process(server.pid)
-    return [postmaster, *postmaster.children(recursive=True)]
-
-
-@contextlib.contextmanager
-def frozen(server: FaultyServer) -> Iterator[None]:
-    """The server stands still, as when its disk does: nobody's connection breaks."""
-    stopped = node_pids(server)
-    for process in stopped:
-        process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for process in stopped:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGCONT)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("fault", ["refused", "frozen", "restarted"])
-def test_nobody_rescues_the_living(faulty_bench: FaultyBench, nodes: Nodes, tmp_path: Path, fault: str) -> None:
-    """Everybody's lease ends during the outage, and each node could take the other's jobs after it."""
-    tenant = faulty_bench.tenant("acme")
-    busy = [faulty_bench.enqueue(tenant, "d_until", {"folder": str(tmp_path)}) for _ in range(4)]
-    quick = {"poll_interval": 0.2, "lease": 4.0}
-
-    def outage() -> None:
-        nodes.start(faulty_bench.url, "--forever", "--workers", "2", dispatch=quick)
-        wait_until(lambda: begun(tmp_path) == 4, 30, "both nodes are busy")
-        expired = "select bool_and(lease_until < clock_timestamp()) from batchproc.nodes"
-        if fault == "frozen":
-            with frozen(faulty_bench.server):
-                threading.Event().wait(6.0)
-        elif fault == "refused":
-            faulty_bench.allow_connections(False)
-            faulty_bench.terminate_all()
-            wait_until(lambda: faulty_bench.value(expired), 10, "every lease has ended")
-            faulty_bench.allow_connections(True)
-        else:
-            faulty_bench.server.embedded.stop("fast")
-            threading.Event().wait(5.0)
-            faulty_bench.server.start()
-            faulty_bench.reconnect()
-        (tmp_path / "go").touch()
-        wait_until(lambda: faulty_bench.done(busy), 30, "all are completed")
-        nodes.end()
-
-    faulty_bench.run_during(outage, workers=2, dispatch=quick)
-
-    assert faulty_bench.all_endings() <= HARMLESS
 
 
 # -- giving up
@@ -385,7 +264,9 @@ def test_a_connection_lost_between_checkpoints_costs_no_page(faulty_bench: Fault
 
 
 @pytest.mark.long
-def test_an_outage_costs_each_busy_worker_one_attempt_at_most(faulty_bench: FaultyBench, tmp_path: Path) -> None:
+def test_an_outage_costs_each_busy_worker_one_attempt_at_most(
+    faulty_bench: FaultyBench, tmp_path: Path, logged: list[str]
+) -> None:
     """Nobody can claim during it, so a night's jobs do not use up their attempts."""
     tenant = faulty_bench.tenant("acme")
     jobs = [faulty_bench.enqueue(tenant, "d_holds", {"folder": str(tmp_path)}) for _ in range(8)]
@@ -394,7 +275,7 @@ def test_an_outage_costs_each_busy_worker_one_attempt_at_most(faulty_bench: Faul
         wait_until(lambda: begun(tmp_path) == 4, 20, "four are in their transactions")
         faulty_bench.server.embedded.stop("fast")
         (tmp_path / "go").touch()
-        threading.Event().wait(2.0)
+        wait_for_failures(logged, 4)
         faulty_bench.server.start()
         faulty_bench.reconnect()
         wait_until(lambda: faulty_bench.done(jobs), 30, "all are completed")

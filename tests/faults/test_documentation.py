@@ -48,6 +48,6 @@ def test_every_row_names_a_test() -> None:
 
 
 def test_every_file_of_fault_tests_is_in_the_table() -> None:
-    about_the_tests = {"test_documentation.py", "test_nothing_left.py"}
+    about_the_tests = {"test_documentation.py", "test_invariants.py", "test_nothing_left.py"}
     files = {path.name for path in Path(__file__).parent.glob("test_*.py")} - about_the_tests
     assert files - {Path(path).name for row in ROWS for path, _ in _named(row)} == set()

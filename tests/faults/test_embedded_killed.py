@@ -11,7 +11,7 @@ from batchproc.embedded import DATABASE
 from batchproc.queue import migrate
 from tests.engine.running import alive
 from tests.faults.faulty_server import FaultyBench, FaultyServer, Nodes
-from tests.faults.test_database_outages import begun
+from tests.faults.outages import begun
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.faults.faulty_fixtures"]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from batchproc.engine.node import RunOptions, RunReport
-from batchproc.engine.pool import child_setup, processes
+from batchproc.engine.pool import child_setup, oom_kills, processes
+from batchproc.engine.pool.memory_evidence import MemoryEvidence
+from batchproc.engine.pool.oom_kills import Counter
 from tests.engine.running import Bench
 from tests.faults import memory_handlers
 from tests.faults.cgroups import limited
+from tests.faults.command import started_run
+from tests.waiting import wait_until
 
 LIMIT_MB = 300
 STOPPED_MB = 750
@@ -19,6 +30,18 @@ STOPPED_MB = 750
 def run(bench: Bench, workers: int = 2) -> RunReport:
     sections: dict[str, Any] = {"handlers": [memory_handlers.__name__], "pool": {"memory_limit_mb": LIMIT_MB}}
     return bench.run(RunOptions(workers=workers), **sections)
+
+
+def small_group(mb: int) -> contextlib.AbstractContextManager[Path]:
+    """A cgroup that may hold so much; above that the kernel kills in it."""
+    size = str(mb << 20)
+    return limited("memory", {"memory.limit_in_bytes": size}, {"memory.max": size, "memory.swap.max": "0"})
+
+
+def _stat(pid: int) -> processes.Stat:
+    found = processes.read_stat(pid)
+    assert found is not None
+    return found
 
 
 def only_attempt(bench: Bench, job: int) -> tuple[str | None, str, str | None]:
@@ -83,16 +106,51 @@ def test_workers_and_what_they_start_are_what_the_kernel_kills_first(bench: Benc
     assert int(Path("/proc/self/oom_score_adj").read_text()) < expected
 
 
-def test_a_worker_that_the_kernel_kills_for_memory_is_out_of_memory(bench: Bench) -> None:
-    before = processes.out_of_memory_kills()
-    size = str(64 << 20)
-    with limited("memory", {"memory.limit_in_bytes": size}, {"memory.max": size, "memory.swap.max": "0"}) as group:
-        job = bench.enqueue(bench.tenant("acme"), "m_in_group", {"group": str(group)})
+def test_a_worker_that_the_kernel_kills_for_memory_is_out_of_memory(bench: Bench, tmp_path: Path) -> None:
+    with small_group(600) as group:
+        job = bench.enqueue(bench.tenant("acme"), "m_grow", {"taken": str(tmp_path / "taken")})
+        before = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
 
-        run(bench)
+        with started_run(bench, "--workers", "1", handlers=[memory_handlers.__name__], before=before) as command:
+            assert command.wait(60) == 1, command.output()
 
-    assert processes.out_of_memory_kills() > before
     assert only_attempt(bench, job) == ("out_of_memory", "out_of_memory", "killed by signal 9 (SIGKILL)")
+
+
+def test_a_kill_of_the_kernels_explains_a_death_in_that_cgroup_and_in_no_other() -> None:
+    with small_group(32) as group:
+        hog = "import os; open(os.sys.argv[1], 'w').write(str(os.getpid())); input(); x = b'x' * (256 << 20)"
+        with subprocess.Popen([sys.executable, "-c", hog, f"{group}/cgroup.procs"], stdin=subprocess.PIPE) as process:
+            wait_until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split())
+            theirs, ours = MemoryEvidence(), MemoryEvidence()
+            theirs.note(_stat(process.pid))
+            ours.note(_stat(os.getpid()))
+            on_machine = Counter(Path("/proc/vmstat")).read()
+
+            process.communicate(b"\n")
+
+        assert process.returncode == -signal.SIGKILL
+        assert Counter(Path("/proc/vmstat")).read() != on_machine
+        assert theirs.explains(-signal.SIGKILL)
+        assert not ours.explains(-signal.SIGKILL)
+
+
+def test_without_a_cgroup_to_be_read_the_machine_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(oom_kills, "_CGROUPS", tmp_path)
+    assert oom_kills.counter_of(os.getpid()) == Counter(Path("/proc/vmstat"))
+
+
+def test_each_version_of_cgroups_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As a container sees them: its own group is the top."""
+    monkeypatch.setattr(oom_kills, "_CGROUPS", tmp_path)
+    (tmp_path / "memory.events").write_text("low 0\noom 4\noom_kill 3\noom_group_kill 1\n")
+    assert oom_kills.counter_of(os.getpid()).read() == 3
+    (tmp_path / "memory.events.local").write_text("oom_kill 2\n")
+    assert oom_kills.counter_of(os.getpid()).read() == 2
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
+    v1 = any("memory" in line.split(":")[1].split(",") for line in Path("/proc/self/cgroup").read_text().splitlines())
+    assert oom_kills.counter_of(os.getpid()).read() == (1 if v1 else 2)
 
 
 def test_a_worker_that_somebody_kills_is_a_crash(bench: Bench) -> None:

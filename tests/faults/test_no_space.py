@@ -158,6 +158,8 @@ def test_a_full_disk_of_the_log_stops_nothing_and_is_told_once(bench: Bench, sma
 
     assert bench.states(jobs) == {"completed": 20}
     assert f"the log file {str(log)!r} cannot be written (No space left on device)" in printed
+    assert printed.count("cannot be written") == 1
+    assert printed.count(str(log)) == 2, "and how many lines were lost in the end"
     assert "Traceback" not in printed
 
 

@@ -37,6 +37,19 @@ def test_ctrl_c_twice_in_a_moment_is_two_but_programs_repeat_themselves() -> Non
     assert heard((0, TERM), (0.001, HUP)) == 1
 
 
+def test_the_two_signals_of_timeout_are_one_whichever_they_are_and_however_they_come() -> None:
+    for number in (TERM, INT, HUP):
+        through, direct = (0.001, PASSED_ON[number]), (0.001, number)
+        assert heard((0, PASSED_ON[number]), direct, through) == 1
+        assert heard((0, PASSED_ON[number]), through, direct) == 1
+        assert heard((0, number), through, through) == 1
+
+
+def test_ctrl_c_twice_in_a_moment_is_two_also_when_both_are_passed_on() -> None:
+    assert heard((0, INT), (0.001, PASSED_ON[INT]), (0.05, INT), (0.051, PASSED_ON[INT])) == 2
+    assert heard((0, PASSED_ON[INT]), (0.001, INT), (0.05, PASSED_ON[INT]), (0.051, INT)) == 2
+
+
 def test_a_terminal_is_closed_once() -> None:
     assert heard((0, HUP), (0.5, HUP), (0.5, PASSED_ON[HUP])) == 1
     assert heard((0, HUP), (0.5, TERM)) == 2

@@ -149,6 +149,7 @@ def test_ctrl_c_twice_interrupts_them(terminal: Terminal, run: Run, command: lis
 
     terminal.type(CTRL_C)
     wait_until(run.heard.exists)
+    wait_until(lambda: "stopping: running jobs may end" in terminal.shown, what="it is told that it was heard")
     terminal.type(CTRL_C)
 
     wait_until(lambda: "ended with 0." in terminal.shown, 20, terminal.shown)

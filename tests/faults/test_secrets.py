@@ -190,6 +190,7 @@ def test_the_log_of_a_worker_shows_no_value_of_a_variable(bench: Bench, tmp_path
         f"postgresql://u:{'x' * 3000}{PASSWORD}@h/d",
         f"host=h password={PASSWORD} user=u",
         f"PGPASSWORD={PASSWORD}",
+        f"Server=h;Uid=u;Pwd={PASSWORD};",
         f'{{"passphrase": "{PASSWORD}", "a": 1}}',
         f"client_secret={PASSWORD}&x=1",
         f"api-key: {PASSWORD}",

@@ -60,7 +60,7 @@ def test_every_outcome_with_every_state_of_the_counters_is_stored(connection: Co
 
         settled = node.settle(connection, [Ended(transition, 1, 0.5) for transition in moved])
 
-        assert settled.states == {transition.job_id: transition.state for transition in moved}
+        assert settled.states == {transition.claim_id: transition.state for transition in moved}
         rows = connection.execute(
             b"""select attempt, crashes, timeouts, node_losses, failure_code, finished_at is not null
                 from batchproc.processing_jobs where attempt > 0 or job_id = any(%s) order by job_id""",

@@ -64,6 +64,10 @@ ROWS = b"""
     from batchproc.processing_jobs j
     order by j.job_id
 """
+USAGE_ROWS = b"""
+    select coalesce(sum(attempts), 0), coalesce(sum(completed), 0), coalesce(sum(discarded), 0)
+    from batchproc.usage_daily
+"""
 # xmin: a version of its own for whoever wrote the row, were it with the same values.
 EVERYTHING = b"""
     select 'job', job_id::text, xmin::text, j::text from batchproc.processing_jobs j
@@ -247,7 +251,7 @@ class QueueMachine(RuleBasedStateMachine):
         node, claim = self.node(place), self.any_claim(which)
         ending = self.decided(claim, outcome)
 
-        def write() -> dict[int, JobState]:
+        def write() -> dict[UUID, JobState]:
             if apart:
                 return node.settle_one_by_one(self.connection, [ending]).states
             return node.tick(self.connection, [ending], [], limited=False, run_id=None)[0].states
@@ -268,6 +272,21 @@ class QueueMachine(RuleBasedStateMachine):
             settled = node.settle(self.connection, endings)
         except psycopg.errors.UniqueViolation:  # two of one key come back together
             settled = node.settle_one_by_one(self.connection, endings)
+        expected = [self.model.settle(claim.claim_id, outcome) for claim, outcome in chosen]
+        self.agrees([claim for claim, _ in chosen], expected, settled.states)
+
+    @step(2, place=places, which=places, outcomes=st.tuples(*[st.sampled_from(OUTCOMES)] * 2))
+    def settle_a_stale_claim_beside_the_held_one_of_its_job(
+        self, place: int, which: int, outcomes: tuple[Outcome, Outcome]
+    ) -> None:
+        """What a node writes that was told of a claim of its own after it had settled that and made another."""
+        held = {claim.job_id: claim for claim in self.claims if self.model.holder(claim.claim_id) is not None}
+        stale = [claim for claim in self.claims if claim.job_id in held and claim != held[claim.job_id]]
+        if not stale:
+            return
+        old = stale[which % len(stale)]
+        chosen = list(zip((old, held[old.job_id]), outcomes, strict=True))[:: 1 if which % 2 else -1]
+        settled = self.node(place).settle(self.connection, [self.decided(*item) for item in chosen])
         expected = [self.model.settle(claim.claim_id, outcome) for claim, outcome in chosen]
         self.agrees([claim for claim, _ in chosen], expected, settled.states)
 
@@ -312,7 +331,8 @@ class QueueMachine(RuleBasedStateMachine):
             return
         expected = [self.model.jobs[job_id].row() for job_id in sorted(self.model.jobs)]
         assert self.connection.execute(ROWS).fetchall() == expected
-        assert self.value(b"select coalesce(sum(attempts), 0) from batchproc.usage_daily") == self.model.usage
+        [usage] = self.connection.execute(USAGE_ROWS).fetchall()
+        assert usage == (self.model.usage, self.model.ends["completed"], self.model.ends["discarded"])
 
     @invariant()
     def nothing_is_left_to_put_right(self) -> None:
@@ -381,8 +401,8 @@ class QueueMachine(RuleBasedStateMachine):
             settled = node.settle_one_by_one(self.connection, endings, rescue=True)
         self.agrees(claims, [self.model.rescue(claim.claim_id) for claim in claims], settled.states)
 
-    def agrees(self, claims: list[Claim], expected: list[str | None], states: dict[int, JobState]) -> None:
-        written = {claim.job_id: state for claim, state in zip(claims, expected, strict=True) if state is not None}
+    def agrees(self, claims: list[Claim], expected: list[str | None], states: dict[UUID, JobState]) -> None:
+        written = {claim.claim_id: state for claim, state in zip(claims, expected, strict=True) if state is not None}
         assert states == written
 
     def unless_stale(self, claim: Claim, write: Callable[[], Any]) -> Any:
@@ -396,11 +416,6 @@ class QueueMachine(RuleBasedStateMachine):
 
     def everything(self) -> list[tuple[Any, ...]]:
         return self.connection.execute(EVERYTHING).fetchall()
-
-    def value(self, statement: bytes) -> Any:
-        row = self.connection.execute(statement).fetchone()
-        assert row is not None
-        return row[0]
 
 
 QUICK = settings(

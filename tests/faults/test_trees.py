@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from pathlib import Path
 
 import psutil
@@ -22,6 +21,7 @@ from tests.faults.worker_handlers import FORKING, KINDS, TREE
 from tests.waiting import wait_until
 
 MODULES = [HANDLERS, KINDS]
+SAME_LOOKS = 50
 
 
 def noted(folder: Path, name: str) -> list[int]:
@@ -109,17 +109,20 @@ def test_fifty_timeouts_leave_a_living_node_as_it_was(tmp_path: Path, temp_folde
         try:
             wait_until(lambda: bench.rows("select 1 from batchproc.nodes"), 30)
             hang(12)  # what is only ever made once is made now
-            before = wait_until(lambda: settled_holdings(), 10)
+            before = wait_until(settled_holdings, 10, "every slot has its new worker, which has not met the database")
             hang(50)
             wait_until(lambda: holdings() == before, 10, f"{before} again, but {holdings()}")
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
+    looks: list[tuple[object, ...]] = []
+
     def settled_holdings() -> tuple[object, ...] | None:
-        """When every slot has its new worker, and none of them has met the database yet."""
-        now = holdings()
-        threading.Event().wait(0.5)
-        return now if now[-1] == 0 and now == holdings() else None
+        """The last of many looks that all see the same."""
+        looks.append(holdings())
+        now = looks[-1]
+        is_settled = now[-2:] == (["slot"] * 4, 0) and looks[-SAME_LOOKS:] == [now] * SAME_LOOKS
+        return now if is_settled else None
 
     with meanwhile(watch):
         report = bench.run(RunOptions(workers=4, forever=True), handlers=MODULES)

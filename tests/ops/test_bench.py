@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -128,9 +130,16 @@ def test_a_bare_loop_that_says_nothing_is_given_up() -> None:
         assert loop.wait(timeout=30) == -signal.SIGKILL
 
 
-def test_a_bench_that_is_stopped_leaves_nothing_behind(database_url: str, tmp_path: Path) -> None:
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder that leaves room for a socket's path in it."""
+    with tempfile.TemporaryDirectory(prefix="bp-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_a_bench_that_is_stopped_leaves_nothing_behind(database_url: str, short_folder: Path) -> None:
     command = [sys.executable, "-m", "batchproc", "--database", database_url, "bench", "queue", "--jobs", "50000"]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, "TMPDIR": str(short_folder)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as bench:
         try:
             wait_until(lambda: _is_running(database_url), 60, "a worker at work")
@@ -142,7 +151,7 @@ def test_a_bench_that_is_stopped_leaves_nothing_behind(database_url: str, tmp_pa
     assert said.startswith("batchproc: the bench was stopped")
     assert said.count("\n") == 1
     assert schemas(database_url) == {"batchproc"}
-    assert list(tmp_path.iterdir()) == []
+    assert list(short_folder.iterdir()) == []
 
 
 def _is_running(database_url: str) -> bool:

@@ -14,10 +14,13 @@ from pathlib import Path
 import pytest
 
 from batchproc.core.errors import EnvironmentFault
+from batchproc.core.job import NewJob
 from batchproc.database import connect
 from batchproc.ops.doctor import examine
 from batchproc.ops.doctor.examination import CHECKS
 from batchproc.ops.doctor.findings import Check, Findings, Patient, concluded
+from batchproc.queue.kind_store import KindStore
+from batchproc.queue.store import JobStore
 from batchproc.settings import Database, Ocr, Settings, Storage, Taxonomy
 
 PASSWORD = "s3cret-of-the-test"
@@ -72,6 +75,22 @@ def test_a_direct_url_that_cannot_be_reached_fails(check: Examine, database_url:
     found = check("database", database_url, direct)
     assert not found.ok
     assert PASSWORD not in found.detail
+
+
+def test_a_paused_kind_is_told_as_long_as_jobs_of_it_wait(check: Examine, database_url: str) -> None:
+    with connect(database_url) as connection:
+        jobs = JobStore("batchproc")
+        jobs.enqueue(connection, NewJob(jobs.add_tenant(connection, "acme").tenant_id, "thumbnail"))
+        connection.execute("insert into batchproc.kinds (kind) values ('thumbnail'), ('idle')")
+        assert check("kinds", database_url).advice is None
+        for kind in ("thumbnail", "idle"):
+            KindStore("batchproc").set(connection, kind, paused=True, reason="the disk is full")
+
+    found = check("kinds", database_url)
+
+    assert found.is_warning
+    assert found.detail == "kind thumbnail is paused (the disk is full) while 1 jobs of it wait"
+    assert found.advice == "mend that, then: batchproc kinds set thumbnail --resume"
 
 
 def test_a_database_that_only_reads_fails(check: Examine, database_url: str) -> None:
@@ -255,7 +274,7 @@ def test_the_command_succeeds_on_a_healthy_installation(home: Path, database_url
 def test_the_command_fails_with_3_and_shows_no_password(home: Path) -> None:
     code, checks, shown = doctor(home, BATCHPROC_DATABASE_URL=NOWHERE)
     assert code == 3
-    assert [name for name, check in checks.items() if not check["ok"]] == ["database", "migrations"]
+    assert [name for name, check in checks.items() if not check["ok"]] == ["database", "migrations", "kinds"]
     assert PASSWORD not in shown
 
 

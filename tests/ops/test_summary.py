@@ -48,6 +48,8 @@ def test_accepted_codes_are_counted_and_not_listed() -> None:
 def test_a_run_that_was_stopped_says_so() -> None:
     stopped, _ = summary.lines(RunReport(1, Counts(), 5, 0.0, 0, stopped=True), [], ())
     assert stopped == "stopped by a signal before everything was done"
+    stopped, _ = summary.lines(RunReport(1, Counts(), 0, 0.0, 0, stopped=True), [], ())
+    assert stopped == "stopped by a signal"
 
 
 def test_a_braked_kind_is_told_with_its_cause_and_what_to_do_next() -> None:
@@ -58,8 +60,9 @@ def test_a_braked_kind_is_told_with_its_cause_and_what_to_do_next() -> None:
 
     assert told == (
         "kind ocr is paused by the brake: 20 jobs in a row ended with source_missing: check that the archive is mounted"
-        " (batchproc jobs list --kind ocr --failure-code source_missing shows where to look), then:"
-        " batchproc kinds set ocr --resume; what was discarded before goes on with: batchproc jobs retry JOB_ID..."
+        " (batchproc jobs list --kind ocr --failure-code source_missing names the jobs, batchproc jobs show JOB_ID what"
+        " each of their attempts met), then: batchproc kinds set ocr --resume; a job that was discarded waits again"
+        " after: batchproc jobs retry JOB_ID"
     )
     assert summary.plain(report)["braked"] == {"ocr": "source_missing"}
 

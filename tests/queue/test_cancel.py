@@ -14,6 +14,7 @@ import pytest
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, JobState
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Interrupted, Outcome, Snoozed
+from batchproc.database import SqlFolder
 from batchproc.queue import cancelling, hints
 from batchproc.queue.claims import ClaimFence
 from batchproc.queue.listener import Heard, Listener
@@ -27,6 +28,7 @@ from tests.queue.helpers import (
     attempts,
     claim,
     claim_job,
+    decide,
     ended,
     enqueue,
     expire,
@@ -42,6 +44,7 @@ from tests.queue.helpers import (
 )
 
 Opened = Callable[[], Conn]
+STATEMENTS = SqlFolder("batchproc.queue")
 WAITS_AGAIN = [failed(), Snoozed(90), Interrupted(""), failed(ErrorClass.STORAGE_UNAVAILABLE)]
 IS_OVER: list[Outcome] = [Completed("{}"), failed(ErrorClass.PERMANENT), Cancelled()]
 LOCK = "select from batchproc.processing_jobs where job_id = %s for no key update"
@@ -130,7 +133,7 @@ def test_a_node_is_told_of_its_own_jobs_until_they_end(connection: Conn, opened:
     STORE.cancel(connection, [mine.job_id])
     query = "select cancel_requested_at from batchproc.job_signals where job_id = %s"
     assert one(connection, query, [mine.job_id]) == first, "the first request counts"
-    assert node.settle(connection, [ended(mine, Cancelled())]).states == {mine.job_id: JobState.CANCELLED}
+    assert node.settle(connection, [ended(mine, Cancelled())]).states == {mine.claim_id: JobState.CANCELLED}
     assert node.cancel_requested(connection) == []
     assert state(connection, left_alone.job_id) is JobState.RUNNING
 
@@ -145,7 +148,7 @@ def test_a_job_that_would_wait_again_is_cancelled(connection: Conn, outcome: Out
     claimed = running(connection, node, tenant, unique_key="k")
     enqueue(connection, tenant, unique_key="k")
     STORE.cancel(connection, [claimed.job_id])
-    assert node.settle(connection, [ended(claimed, outcome)]).states == {claimed.job_id: JobState.CANCELLED}
+    assert node.settle(connection, [ended(claimed, outcome)]).states == {claimed.claim_id: JobState.CANCELLED}
     stored = job(connection, claimed.job_id)
     assert (stored["failure_code"], stored["claim_id"]) == (None, None)
     assert stored["finished_at"] is not None
@@ -160,7 +163,7 @@ def test_a_job_that_is_over_stays_as_it_ended(connection: Conn, outcome: Outcome
     claimed = running(connection, node, tenant)
     STORE.cancel(connection, [claimed.job_id])
     expected = ended(claimed, outcome).transition
-    assert node.settle(connection, [ended(claimed, outcome)]).states == {claimed.job_id: expected.state}
+    assert node.settle(connection, [ended(claimed, outcome)]).states == {claimed.claim_id: expected.state}
     assert job(connection, claimed.job_id)["failure_code"] == expected.failure_code
     assert requests(connection) == []
 
@@ -172,7 +175,7 @@ def test_a_rescue_honours_the_request(connection: Conn) -> None:
     expire(connection, dead)
     lost = [ended(item, failed(ErrorClass.LEASE_EXPIRED)) for item in rescuer.expired_claims(connection)]
     states = rescuer.settle(connection, lost, rescue=True).states
-    assert states == {wanted.job_id: JobState.CANCELLED, other.job_id: JobState.AVAILABLE}
+    assert states == {wanted.claim_id: JobState.CANCELLED, other.claim_id: JobState.AVAILABLE}
 
 
 # -- races
@@ -192,7 +195,7 @@ def test_a_request_that_the_settle_could_not_see_is_kept_for_the_next_look(
             settling = pool.submit(node.settle, settler, [ended(claimed, Interrupted(""))])
             wait_for_blocked(connection)
             assert STORE.cancel(connection, [claimed.job_id]) == [(claimed.job_id, "requested")]
-        assert settling.result(PATIENCE).states == {claimed.job_id: JobState.AVAILABLE}
+        assert settling.result(PATIENCE).states == {claimed.claim_id: JobState.AVAILABLE}
     assert requests(connection) == [claimed.job_id]
     assert node.put_right(connection) == []
     stored = job(connection, claimed.job_id)
@@ -259,6 +262,25 @@ def test_a_row_that_is_held_all_the_while_is_named_and_stops_no_other(connection
         other.execute(LOCK, [held])
         assert STORE.cancel(connection, [held, free]) == [(held, "unwritten"), (free, "cancelled")]
     assert STORE.cancel(connection, [held]) == [(held, "cancelled")]
+
+
+@pytest.mark.parametrize("outcome", [Completed(), Cancelled()], ids=["completed", "cancelled"])
+def test_a_request_that_comes_while_its_job_ends_is_forgotten_then(
+    connection: Conn, opened: Opened, outcome: Outcome
+) -> None:
+    tenant, node, settler = add_tenant(connection), join(connection), opened()
+    claimed, runs = running(connection, node, tenant), running(connection, node, tenant)
+    settler.execute("begin")
+    node.settle(settler, [ended(claimed, outcome)])
+    for asked in (claimed, runs):
+        connection.execute(STATEMENTS["request_cancel"], {"job_ids": [asked.job_id]})
+    settler.execute("commit")
+    assert requests(connection) == [claimed.job_id, runs.job_id]
+
+    assert node.put_right(connection) == []
+
+    assert requests(connection) == [runs.job_id], "the other's node has to be told of it"
+    assert state(connection, claimed.job_id) is JobState(decide(claimed, outcome).state)
 
 
 def test_cancels_settles_and_claims_at_once_lose_no_wish(connection: Conn, opened: Opened) -> None:

@@ -242,7 +242,7 @@ def test_a_tick_claims_what_it_has_just_given_back(connection: Conn, limited: bo
     claimed = running(connection, node, tenant)
     ending = ended(claimed, Interrupted("shutdown"))
     settled, [again] = node.tick(connection, [ending], [Turn(queue_of(tenant), 1)], limited=limited, run_id=None)
-    assert settled.states == {claimed.job_id: JobState.AVAILABLE}
+    assert settled.states == {claimed.claim_id: JobState.AVAILABLE}
     assert (again.job_id, again.attempt) == (claimed.job_id, 1)
     assert again.claim_id != claimed.claim_id
 
@@ -257,7 +257,7 @@ def test_a_tick_that_fails_writes_nothing_and_leaves_the_connection_usable(conne
     assert state(connection, claimed.job_id) is JobState.RUNNING
     assert state(connection, waiting) is JobState.AVAILABLE
     settled, claims = node.tick(connection, [good], [Turn(queue_of(tenant), 1)], limited=limited, run_id=None)
-    assert settled.states == {claimed.job_id: JobState.COMPLETED}
+    assert settled.states == {claimed.claim_id: JobState.COMPLETED}
     assert [item.job_id for item in claims] == [waiting]
 
 

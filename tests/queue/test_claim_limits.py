@@ -7,13 +7,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from batchproc.core.fairness import Turn
-from batchproc.core.job import Claim
+from batchproc.core.job import Claim, KindSpec
 from batchproc.core.outcome import Interrupted
-from batchproc.queue.node_store import NodeStore
+from batchproc.queue.kind_store import KindStore
+from batchproc.queue.node_store import NodeFacts, NodeStore
 from tests.queue.helpers import (
     PATIENCE,
     STORE,
@@ -169,3 +171,36 @@ def test_only_limited_claims_wait_for_each_other(connection: Conn, opened: Opene
             assert len(claim(connection, node, turn, limited=False)) == 1
             assert not waiting.done()
         assert len(waiting.result(PATIENCE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("declared", "own", "expected"),
+    [(2, None, 2), (2, 4, 4), (2, 1, 1), (4, 0, 0), (None, 3, 3), (None, None, 6)],
+)
+def test_a_limit_by_a_person_goes_before_what_the_nodes_declare_now_or_later(
+    connection: Conn, declared: int | None, own: int | None, expected: int
+) -> None:
+    tenant = add_tenant(connection)
+    specs = {"work": KindSpec("work", limit=declared)}
+
+    def joined() -> NodeStore:
+        node = NodeStore("batchproc", uuid4(), specs)
+        node.join(connection, NodeFacts(node.node_id, "host", 1, 1, ("work",), (), "", ""), 3600.0)
+        return node
+
+    joined()
+    if own is not None:
+        KindStore("batchproc").set(connection, "work", max_running=own)
+    node = joined()
+    job_ids = add_jobs(connection, tenant, "work", 6)
+    turn = Turn(queue_of(tenant), 6)
+
+    [ready] = node.ready(connection)
+    assert ready.limited == (expected < 6)
+    if ready.limited:
+        assert claim(connection, node, turn) == [], "limits are kept by a statement of their own"
+    assert len(claim(connection, node, turn, limited=True)) == expected
+    assert node.claim_one(connection, job_ids[-1], None, within_limits=True) is None
+    KindStore("batchproc").set(connection, "work", unlimited=True)
+    more = claim(connection, node, turn, limited=True)
+    assert len(more) == max(0, (6 if declared is None else declared) - expected)

@@ -14,6 +14,7 @@ from batchproc.core.job import Claim, JobState
 from batchproc.core.limits import ResultTooLarge
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, FollowUp, Interrupted, Snoozed
 from batchproc.queue.claims import ClaimFence
+from batchproc.queue.endings import Recorded
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.node_store import NodeStore, Settled
 from tests.queue.helpers import (
@@ -108,11 +109,13 @@ def test_a_claim_of_another_job_is_no_claim_of_this_one(connection: Conn) -> Non
 def test_an_outcome_is_recorded_once_however_often_it_is_written(connection: Conn) -> None:
     tenant, node = add_tenant(connection), join(connection)
     claimed = running(connection, node, tenant)
-    assert node.settle(connection, [ended(claimed)]).states == {claimed.job_id: JobState.COMPLETED}
+    assert node.settle(connection, [ended(claimed)]).states == {claimed.claim_id: JobState.COMPLETED}
     assert node.settle(connection, [ended(claimed, failed())]).states == {}
     assert node.settle(connection, [ended(claimed), ended(claimed)]).states == {}
     assert len(attempts(connection, claimed.job_id)) == 1
-    assert node.attempted(connection, [claimed.claim_id, uuid4()]) == {claimed.claim_id}
+    assert node.attempted(connection, [claimed.claim_id, uuid4()]) == {
+        claimed.claim_id: Recorded("completed", None, None, 4711)
+    }
 
 
 # -- the handler's transaction
@@ -129,7 +132,7 @@ def test_a_held_row_keeps_settles_out_until_the_transaction_ends(connection: Con
             wait_for_blocked(handler)
             FENCE.reset_budgets(handler, claimed.job_id, claimed.claim_id)
             FENCE.publish(handler, claimed.job_id, claimed.claim_id, '{"partial": true}')
-        assert settling.result(PATIENCE).states == {claimed.job_id: JobState.COMPLETED}
+        assert settling.result(PATIENCE).states == {claimed.claim_id: JobState.COMPLETED}
     stored = job(connection, claimed.job_id)
     assert (stored["state"], stored["result"]) == ("completed", {})
     [attempt] = attempts(connection, claimed.job_id)

@@ -119,7 +119,7 @@ def test_a_job_that_comes_back_is_held(connection: Conn, outcome: Outcome, relea
     tenant, node, campaign = add_tenant(connection), join(connection), add_campaign(connection)
     claimed = running(connection, node, tenant, campaign_id=campaign)
     STORE.hold(connection, campaign)
-    assert node.settle(connection, [ended(claimed, outcome)]).states == {claimed.job_id: JobState.HELD}
+    assert node.settle(connection, [ended(claimed, outcome)]).states == {claimed.claim_id: JobState.HELD}
     stored = job(connection, claimed.job_id)
     assert (stored["claim_id"], stored["finished_at"]) == (None, None)
     assert stored["failure_code"] == ended(claimed, outcome).transition.failure_code
@@ -132,7 +132,7 @@ def test_a_job_that_is_over_is_not_held_and_what_follows_it_is(connection: Conn)
     claimed = running(connection, node, tenant, campaign_id=campaign)
     STORE.hold(connection, campaign)
     settled = node.settle(connection, [ended(claimed, Completed(follow_ups=(FollowUp("other"),)))])
-    assert (settled.states, settled.followed) == ({claimed.job_id: JobState.COMPLETED}, [])
+    assert (settled.states, settled.followed) == ({claimed.claim_id: JobState.COMPLETED}, [])
     assert rows_of(connection, "select state from batchproc.processing_jobs where kind = 'other'") == [
         {"state": "held"}
     ]
@@ -238,7 +238,7 @@ def test_a_job_that_a_settle_put_back_without_seeing_the_pause_is_held_by_the_ne
             settling = pool.submit(node.settle, settler, [ended(claimed, Interrupted(""))])
             wait_for_blocked(connection)
             assert STORE.hold(connection, campaign) == 0
-        assert settling.result(PATIENCE).states == {claimed.job_id: JobState.AVAILABLE}
+        assert settling.result(PATIENCE).states == {claimed.claim_id: JobState.AVAILABLE}
     assert node.put_right(connection) == []
     assert states(connection, claimed.job_id) == ["held"]
 
@@ -256,7 +256,7 @@ def test_a_job_that_a_settle_held_without_seeing_the_release_goes_on_at_the_next
             settling = pool.submit(node.settle, settler, [ended(claimed, Interrupted(""))])
             wait_for_blocked(connection)
             assert STORE.release(connection, campaign) == (0, 0)
-        assert settling.result(PATIENCE).states == {claimed.job_id: JobState.HELD}
+        assert settling.result(PATIENCE).states == {claimed.claim_id: JobState.HELD}
     assert node.put_right(connection) == [queue_of(tenant)]
     assert states(connection, claimed.job_id) == ["available"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -44,7 +44,7 @@ Opened = Callable[[], Conn]
 LOST = failed(ErrorClass.LEASE_EXPIRED, "lease_expired")
 
 
-def rescue(connection: Conn, rescuer: NodeStore) -> dict[int, JobState]:
+def rescue(connection: Conn, rescuer: NodeStore) -> dict[UUID, JobState]:
     claims = rescuer.expired_claims(connection)
     return rescuer.settle(connection, [Ended(decide(claimed, LOST)) for claimed in claims], rescue=True).states
 
@@ -83,8 +83,8 @@ def test_a_limit_of_the_settings_is_stored_and_settings_without_one_leave_it(con
         node_id, specs = uuid4(), {kind: KindSpec(kind, limit=limit) for kind, limit in limits.items()}
         facts = NodeFacts(node_id, "host", 1, 1, tuple(specs), (), "", "")
         NodeStore("batchproc", node_id, specs).join(connection, facts, 30.0)
-        rows = rows_of(connection, "select kind, max_running, paused from batchproc.kinds")
-        return {row["kind"]: (row["max_running"], row["paused"]) for row in rows}
+        rows = rows_of(connection, "select kind, declared_limit, paused from batchproc.kinds")
+        return {row["kind"]: (row["declared_limit"], row["paused"]) for row in rows}
 
     assert joined(work=3, other=None) == {"work": (3, False), "other": (None, False)}
     connection.execute("update batchproc.kinds set paused = true")
@@ -162,7 +162,7 @@ def test_a_rescued_job_is_available_at_once_with_its_attempt_given_back(connecti
     tenant, rescuer, dead = add_tenant(connection), join(connection), join(connection)
     claimed = running(connection, dead, tenant)
     expire(connection, dead)
-    assert rescue(connection, rescuer) == {claimed.job_id: JobState.AVAILABLE}
+    assert rescue(connection, rescuer) == {claimed.claim_id: JobState.AVAILABLE}
     stored = job(connection, claimed.job_id)
     assert (stored["attempt"], stored["node_losses"], stored["claim_id"]) == (0, 1, None)
     [attempt] = attempts(connection, claimed.job_id)

@@ -147,3 +147,17 @@ def test_the_owner_of_the_schema_needs_no_right_to_create_one(empty_database_url
             connection.execute("reset role")
             connection.execute(sql.SQL("drop owned by {}").format(name))
             connection.execute(sql.SQL("drop role {}").format(name))
+
+
+def test_a_limit_that_was_declared_before_people_could_set_one_is_still_a_declared_one(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = migrate.known_migrations()
+    with connect(empty_database_url) as connection:
+        monkeypatch.setattr(migrate, "known_migrations", lambda: known[:1])
+        migrate.apply(connection)
+        connection.execute("insert into batchproc.kinds (kind, max_running) values ('work', 3), ('other', null)")
+        monkeypatch.undo()
+        migrate.apply(connection)
+        limits = connection.execute("select kind, max_running, declared_limit from batchproc.kinds order by kind")
+        assert limits.fetchall() == [("other", None, None), ("work", None, 3)]

@@ -187,6 +187,7 @@ PINS: dict[str, tuple[Values, set[str]]] = {
     "show_job": (lambda _: [77], {"processing_jobs_pkey"}),
     "cancel_waiting": (some_ids, {"processing_jobs_pkey"}),
     "request_cancel": (some_ids, {"processing_jobs_(pkey|running_node|running_kind)"}),
+    "forget_requests": (some_ids, {"processing_jobs_pkey"}),
     "job_states": (some_ids, {"processing_jobs_pkey"}),
     "cancel_requested": (lambda _: [NODE], {"processing_jobs_(running_node|pkey)"}),
     "campaign_waiting": (
@@ -301,14 +302,27 @@ def test_a_promotion_reads_no_jobs_of_the_future(connection: Conn, generic: bool
     )
 
 
-def test_a_look_for_queues_reads_one_job_of_each(connection: Conn) -> None:
-    row = connection.execute(b"explain (format json, analyze, timing off) " + STATEMENTS["ready"]).fetchone()
-    assert row is not None
-    read = sum(
-        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
-        for node in nodes(row[0][0]["Plan"])
-        if node.get("Relation Name") == "processing_jobs"
+def of_a_braked_kind_without_jobs(connection: Conn) -> dict[str, Any]:
+    connection.execute(
+        "insert into batchproc.kinds (kind, paused, paused_code, paused_reason)"
+        " values ('broken', true, 'poison', 'why') on conflict do nothing"
     )
+    return {"known": ["broken", "work"], "tenant_ids": [], "kinds": [], "lanes": []}
+
+
+@pytest.mark.parametrize(
+    ("name", "values_of"), [("ready", lambda _: None), ("braked_kinds", of_a_braked_kind_without_jobs)]
+)
+def test_a_look_for_queues_reads_one_job_of_each(connection: Conn, name: str, values_of: Values) -> None:
+    explain = b"explain (format json, analyze, timing off) " + STATEMENTS[name]
+    row = connection.execute(explain, values_of(connection)).fetchone()
+    assert row is not None
+    found = list(nodes(row[0][0]["Plan"]))
+    scans = [node for node in found if node.get("Relation Name") == "processing_jobs"]
+    limited = [child for node in found if node["Node Type"] == "Limit" for child in node["Plans"]]
+    # An index read from end to end for one kind tells of no row that it passes over.
+    assert all(scan in limited for scan in scans)
+    read = sum((scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0)) * scan["Actual Loops"] for scan in scans)
     queues = connection.execute(
         "select count(*) from (select distinct lane, tenant_id, kind from batchproc.processing_jobs"
         " where state = 'available') q"

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 
 from batchproc.core.job import JobState, Lane
+from batchproc.database import SqlFolder
 from tests.queue.helpers import Conn, add_tenant, at_once, enqueue, join, now, queue_of, rows_of, state
 
 Opened = Callable[[], Conn]
@@ -88,6 +89,30 @@ def test_a_row_that_somebody_holds_is_passed_over(connection: Conn, opened: Open
         assert node.promote(connection) == [queue_of(tenant)]
         assert available(connection) == {tenant: 2}
     assert node.promote(connection) == [queue_of(tenant)]
+
+
+def test_promoting_in_parts_finds_the_rows_that_promoting_at_once_takes(connection: Conn) -> None:
+    """The one statement locks what it finds and the other must not, so that they are two."""
+    statements, tenants = SqlFolder("batchproc.queue"), [add_tenant(connection, f"t{number}") for number in range(4)]
+    for tenant, (due, later) in zip(tenants, [(5, 2), (1, 0), (0, 3), (3, 3)], strict=True):
+        add_scheduled(connection, tenant, due, due_in=-1)
+        add_scheduled(connection, tenant, later, due_in=3600)
+    add_scheduled(connection, tenants[0], 2, due_in=-60, kind="other")
+    enqueue(connection, tenants[0])
+    available_ids = "select job_id from batchproc.processing_jobs where state = 'available' order by job_id"
+    before = rows_of(connection, available_ids)
+    skip: list[int] = []
+
+    for per_tenant, count in [(1, 3), (4, 8), (200, 11), (200, 9)]:
+        values = {"per_tenant": per_tenant, "skip": skip}
+        found = [job_id for (job_id,) in connection.execute(statements["due_jobs"], values).fetchall()]
+        with connection.transaction(force_rollback=True):
+            connection.execute(statements["promote"], values)
+            taken = [row["job_id"] for row in rows_of(connection, available_ids) if row not in before]
+        assert found == taken
+        assert len(found) == count
+        if per_tenant == 200:
+            skip = found[:2]
 
 
 def test_several_nodes_promote_together(connection: Conn, opened: Opened) -> None:

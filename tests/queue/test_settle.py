@@ -85,7 +85,7 @@ def test_each_ending_is_written_as_decided(connection: Conn, outcome: Outcome, e
     settled = node.settle(connection, [ended(claimed, outcome)])
     after, done = job(connection, job_id), now(connection)
 
-    assert settled.states == {job_id: JobState(expected.state)}
+    assert settled.states == {claimed.claim_id: JobState(expected.state)}
     assert {name: after[name] for name in KEPT} == {name: before[name] for name in KEPT}
     assert (after["state"], after["failure_code"]) == (expected.state, expected.code)
     assert tuple(after[name] for name in ("attempt", "crashes", "timeouts", "node_losses")) == expected.counters
@@ -245,7 +245,7 @@ def test_a_follow_up_that_waits_already_is_dropped(connection: Conn) -> None:
     twice = (FollowUp("other", {}, None, "new"), FollowUp("other", {}, None, "new"), FollowUp("other", {}, None, "k"))
     endings = [ended(item, Completed('{"a": 1}', twice)) for item in (first, second)]
     settled = node.settle(connection, endings)
-    assert settled.states == dict.fromkeys([first.job_id, second.job_id], JobState.COMPLETED)
+    assert settled.states == dict.fromkeys([first.claim_id, second.claim_id], JobState.COMPLETED)
     assert settled.followed == [queue_of(tenant, "other")]
     keys = rows_of(connection, "select job_id, unique_key from batchproc.processing_jobs where kind = 'other'")
     assert sorted(row["unique_key"] for row in keys) == ["k", "new"]
@@ -268,7 +268,7 @@ def test_a_job_that_comes_back_while_its_successor_waits_is_superseded(connectio
     tenant, node = add_tenant(connection), join(connection)
     claimed = running(connection, node, tenant, unique_key="k")
     successor = enqueue(connection, tenant, unique_key="k")
-    assert node.settle(connection, [ended(claimed, outcome)]).states == {claimed.job_id: JobState.CANCELLED}
+    assert node.settle(connection, [ended(claimed, outcome)]).states == {claimed.claim_id: JobState.CANCELLED}
     stored = job(connection, claimed.job_id)
     assert (stored["state"], stored["failure_code"]) == ("cancelled", "superseded")
     assert stored["finished_at"] is not None
@@ -283,7 +283,7 @@ def test_a_job_that_is_over_is_not_superseded(connection: Conn, outcome: Outcome
     claimed = running(connection, node, tenant, unique_key="k")
     enqueue(connection, tenant, unique_key="k")
     expected = decide(claimed, outcome).state
-    assert node.settle(connection, [ended(claimed, outcome)]).states == {claimed.job_id: expected}
+    assert node.settle(connection, [ended(claimed, outcome)]).states == {claimed.claim_id: expected}
     assert job(connection, claimed.job_id)["failure_code"] != "superseded"
 
 
@@ -302,7 +302,7 @@ def test_a_successor_that_commits_while_the_settle_waits_is_found_by_the_next_tr
             settling.result(PATIENCE)
     assert state(connection, claimed.job_id) is JobState.RUNNING
     assert attempts(connection, claimed.job_id) == []
-    assert node.settle_one_by_one(connection, endings).states == {claimed.job_id: JobState.CANCELLED}
+    assert node.settle_one_by_one(connection, endings).states == {claimed.claim_id: JobState.CANCELLED}
     [attempt] = attempts(connection, claimed.job_id)
     assert (attempt["failure_code"], attempt["detail"]) == ("own_code", "a safe detail")
 
@@ -315,7 +315,7 @@ def test_a_successor_that_comes_in_between_costs_nothing_of_the_ending(connectio
             enqueue(other, tenant, unique_key="k")
             settling = pool.submit(node.settle_one_by_one, connection, [ended(claimed, failed())])
             wait_for_blocked(other)
-        assert settling.result(PATIENCE).states == {claimed.job_id: JobState.CANCELLED}
+        assert settling.result(PATIENCE).states == {claimed.claim_id: JobState.CANCELLED}
     [attempt] = attempts(connection, claimed.job_id)
     assert (attempt["failure_code"], attempt["detail"]) == ("own_code", "a safe detail")
 
@@ -328,7 +328,7 @@ def test_of_two_with_one_key_that_come_back_together_one_is_superseded(connectio
     with pytest.raises(psycopg.errors.UniqueViolation):
         node.settle(connection, endings)
     states = node.settle_one_by_one(connection, endings).states
-    assert states == {first.job_id: JobState.SCHEDULED, second.job_id: JobState.CANCELLED}
+    assert states == {first.claim_id: JobState.SCHEDULED, second.claim_id: JobState.CANCELLED}
 
 
 # -- the document
@@ -382,7 +382,7 @@ def test_a_batch_is_written_in_one_go(connection: Conn) -> None:
     endings = [ended(claimed, outcomes[number % 4]) for number, claimed in enumerate(claims)]
     settled = node.settle(connection, endings)
     expected = [JobState.COMPLETED, JobState.SCHEDULED, JobState.DISCARDED, JobState.AVAILABLE] * 10
-    assert [settled.states[claimed.job_id] for claimed in claims] == expected
+    assert [settled.states[claimed.claim_id] for claimed in claims] == expected
     assert one(connection, "select count(*) from batchproc.job_attempts") == 40
     assert one(connection, "select count(distinct xmin::text) from batchproc.processing_jobs") == 1
 
@@ -417,5 +417,5 @@ def test_a_rescue_writes_what_the_owner_would_have(connection: Conn) -> None:
     ending = replace(ended(claimed, failed(ErrorClass.LEASE_EXPIRED)), worker_pid=None)
     assert node.settle(connection, [ending], rescue=True).states == {}, "its node lives"
     connection.execute("delete from batchproc.nodes")
-    assert node.settle(connection, [ending], rescue=True).states == {claimed.job_id: JobState.AVAILABLE}
+    assert node.settle(connection, [ending], rescue=True).states == {claimed.claim_id: JobState.AVAILABLE}
     assert attempts(connection, claimed.job_id)[0]["node_id"] == node.node_id

@@ -81,9 +81,9 @@ def test_a_bad_ending_stops_no_other_and_ends_under_a_code(connection: Conn, out
         assert one(connection, "select count(*) from batchproc.job_attempts") == 0
         settled = node.settle_one_by_one(connection, endings)
     assert settled.states == {
-        good.job_id: JobState.COMPLETED,
-        bad.job_id: JobState.DISCARDED,
-        also_good.job_id: JobState.SCHEDULED,
+        good.claim_id: JobState.COMPLETED,
+        bad.claim_id: JobState.DISCARDED,
+        also_good.claim_id: JobState.SCHEDULED,
     }
     assert settled.followed == [queue_of(tenant, "other")]
     assert settled.unwritten == frozenset()
@@ -154,9 +154,9 @@ def test_a_lock_timeout_leaves_the_ending_whole_for_the_next_try(
         monkeypatch.setattr(node, "settle", settle)
         settled = node.settle_one_by_one(connection, endings)
         assert settle.call_count == 2, "once each: not at once again, and never without its content"
-    assert settled.states == {free.job_id: JobState.COMPLETED}
+    assert settled.states == {free.claim_id: JobState.COMPLETED}
     assert settled.unwritten == {blocked.claim_id}
-    assert node.settle(connection, endings).states == {blocked.job_id: JobState.COMPLETED}
+    assert node.settle(connection, endings).states == {blocked.claim_id: JobState.COMPLETED}
     assert job(connection, blocked.job_id)["result"] == {"a": 1}
 
 
@@ -230,6 +230,6 @@ def test_any_outcome_can_be_settled(connection: Conn) -> None:
     def settles(outcome: Outcome) -> None:
         claimed = running(connection, node, tenant)
         settled = node.settle_one_by_one(connection, [ended(claimed, outcome)])
-        assert set(settled.states) == {claimed.job_id}
+        assert set(settled.states) == {claimed.claim_id}
 
     settles()

@@ -96,7 +96,7 @@ def test_a_rescue_goes_on_without_it(connection: Conn, refuse: Refuse) -> None:
     with pytest.raises(psycopg.errors.RaiseException):
         rescuer.settle(connection, endings, rescue=True)
     settled = rescuer.settle_one_by_one(connection, endings, rescue=True)
-    assert settled == Settled({good.job_id: JobState.AVAILABLE}, [], frozenset([bad.claim_id]))
+    assert settled == Settled({good.claim_id: JobState.AVAILABLE}, [], frozenset([bad.claim_id]))
     assert rescuer.expired_claims(connection) == [], "for a while, so that a hundred of them hide no other"
     assert rescuer.undrained(connection, run_id, 600.0) == (0, 0), "nor does a run wait for it"
 
@@ -133,7 +133,7 @@ def test_a_settle_goes_on_without_it(connection: Conn, refuse: Refuse) -> None:
         node.tick(connection, endings, [], limited=False, run_id=None)
     assert one(connection, "select count(*) from batchproc.job_attempts") == 0
     settled = node.settle_one_by_one(connection, endings)
-    assert settled == Settled({good.job_id: JobState.COMPLETED}, [], frozenset([bad.claim_id]))
+    assert settled == Settled({good.claim_id: JobState.COMPLETED}, [], frozenset([bad.claim_id]))
     assert state(connection, bad.job_id) is JobState.RUNNING
 
 

@@ -64,6 +64,7 @@ _function: Callable[[int, str], Outcome] | None = None
 _failure: str | None = "the worker was not set up"
 _memory_limit_mb: int | None = None
 _outer_limit = resource.RLIM_INFINITY
+_shortest_limit = float("inf")
 
 
 def current_progress() -> ProgressWriter:
@@ -78,6 +79,11 @@ def current_workdir() -> Path:
     if _workdir is None:
         raise RuntimeError("this process is not a worker")
     return _workdir
+
+
+def shortest_limit() -> float:
+    """Seconds: the smaller one of the limits of the job that this worker has begun; infinite outside of a worker."""
+    return _shortest_limit
 
 
 def set_up_worker(setup: WorkerSetup) -> None:
@@ -115,9 +121,11 @@ def warm_up() -> WarmUp:
     return WarmUp(os.getpid(), _failure)
 
 
-def run_job(job_id: int, claim_id: str) -> bytes:
-    """One job in the worker; returns the encoded outcome. It does not raise."""
+def run_job(job_id: int, claim_id: str, shortest: float) -> bytes:
+    """One job in the worker, whose smaller limit is so many seconds; returns the encoded outcome. It does not raise."""
+    global _shortest_limit
     try:
+        _shortest_limit = shortest
         current_progress().begin(UUID(claim_id))
         assert _function is not None
         outcome = _function(job_id, claim_id)
@@ -130,8 +138,17 @@ def run_job(job_id: int, claim_id: str) -> bytes:
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is this attempt's failure alone
         return reply.encode(Failed(ErrorClass.TRANSIENT, "internal_error", _place(error)))
     finally:
-        if not _empty_workdir():
-            current_progress().declare_unfit()
+        _tidy_up()
+
+
+def _tidy_up() -> None:
+    """After a job. Whatever becomes of it, the job has had its outcome."""
+    try:
+        clean = _empty_workdir()
+    except BaseException:  # noqa: BLE001 - no memory, no descriptor, a disk that fails
+        clean = False
+    if not clean:
+        current_progress().declare_unfit()
 
 
 def _empty_workdir() -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MAX_BARREN = 10
 _LONGEST_PAUSE = 5.0
+_KILL_AGAIN_SECONDS = 1.0
 
 
 class Keeper:
@@ -39,6 +40,7 @@ class Keeper:
         self._barren = 0
         self._last_end = ""
         self._was_ready = False
+        self._held: list[WorkerHandle] = []  # started, and not discarded yet
         self._orders: queue.SimpleQueue[Verdict | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._keep, name=f"slot-{slot.number}", daemon=True)
 
@@ -72,11 +74,20 @@ class Keeper:
                 self._turn_over(verdict)
             except Exception as error:  # noqa: BLE001 - whatever it is, no job may be lost by it
                 logger.opt(exception=error).error("slot {} failed", self._slot.number)
-                with contextlib.suppress(Exception):
-                    if self._slot.worker is not None:
-                        self._slot.worker.kill(self._options.kill_deadline)
+                held = list(self._held)
+                for worker in held:
+                    with contextlib.suppress(Exception):
+                        self._shared.unwatch(worker)
+                        worker.kill(self._options.kill_deadline)
                 self._give_up(f"{type(error).__name__}: {error}")
+                for worker in held:
+                    with contextlib.suppress(Exception):
+                        self._discard(worker)
         self._say_farewell()
+
+    def _discard(self, worker: WorkerHandle) -> None:
+        self._held.remove(worker)
+        worker.discard()
 
     def _turn_over(self, verdict: Verdict) -> None:
         old = self._slot.worker
@@ -91,7 +102,7 @@ class Keeper:
             if verdict is WORN:
                 self._shared.unwatch(old)
                 old.kill(self._options.kill_deadline)
-            old.discard()
+            self._discard(old)
 
     def _end(self, worker: WorkerHandle, verdict: Verdict) -> None:
         """Kills the worker and concludes its job. The slot is free only when the whole tree is gone."""
@@ -107,8 +118,8 @@ class Keeper:
             self._last_end = f"{verdict.reason}: {how}"
         else:
             self._slot.conclude(job, verdict, worker)
-        while not gone and not self._shared.closing.wait(1.0):
-            gone = worker.kill(0)
+        while not gone and not self._shared.closing.wait(_KILL_AGAIN_SECONDS):
+            gone = worker.kill(_KILL_AGAIN_SECONDS)
 
     def _started_worker(self) -> WorkerHandle | None:
         """A worker that is ready; None, and the slot is given up, when none can be had."""
@@ -120,13 +131,14 @@ class Keeper:
                 break
             self._generation += 1
             worker = WorkerHandle(self._shared.plan, self._slot.number, self._generation)
+            self._held.append(worker)
             try:
                 worker.start(self._shared.closing)
             except StartFailure as failure:
                 reason = str(failure)
                 logger.debug("worker {} of slot {} cannot be started: {}", worker.pid, self._slot.number, reason)
                 worker.kill(self._options.kill_deadline)
-                worker.discard()
+                self._discard(worker)
             else:
                 return worker
         if self._shared.closing.is_set():
@@ -145,10 +157,9 @@ class Keeper:
         self._slot.retire("no worker for it")
 
     def _say_farewell(self) -> None:
-        worker = self._slot.worker
         self._slot.retire("the pool was closed", self._options.kill_deadline)
-        if worker is not None:
-            worker.discard()
+        for worker in list(self._held):
+            self._discard(worker)
 
 
 def _pause(failures: int) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import time
 from typing import Final
 
-from batchproc.engine.pool import processes
+from batchproc.engine.pool import oom_kills
 from batchproc.engine.pool.processes import Stat
 
 LATELY: Final = 5.0
@@ -21,15 +22,19 @@ _ALLOCATION_FAILED: Final = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SI
 
 
 class MemoryEvidence:
-    """Of one worker. A new one takes what the kernel has killed so far for somebody else's trouble."""
+    """Of one worker. What the kernel has killed so far, or kills in another cgroup, is somebody else's trouble."""
 
     def __init__(self) -> None:
-        self._kills = processes.out_of_memory_kills()
+        self._counter = oom_kills.counter_of(os.getpid())  # where a worker is born
+        self._kills = self._counter.read() or 0
         self._killed_at = float("-inf")
         self._near_its_limit = False
 
     def note(self, worker: Stat) -> None:
         """Keeps what can be seen of the living worker, and of the kernel's kills."""
+        counter = oom_kills.counter_of(worker.process.pid)
+        if counter != self._counter:
+            self._counter, self._kills = counter, counter.read() or 0
         self._note_kills()
         self._near_its_limit = worker.mapped > NEAR * _address_limit(worker.process.pid)
 
@@ -45,8 +50,8 @@ class MemoryEvidence:
         return exit_code is not None and -exit_code in _ALLOCATION_FAILED and self._near_its_limit
 
     def _note_kills(self) -> None:
-        kills = processes.out_of_memory_kills()
-        if kills > self._kills:
+        kills = self._counter.read()
+        if kills is not None and kills > self._kills:
             self._kills, self._killed_at = kills, time.monotonic()
 
 

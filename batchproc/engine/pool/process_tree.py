@@ -60,7 +60,7 @@ def kill_tree(origin: Origin, known: Iterable[ProcessId] = (), limit: float = 10
     Args:
         origin: the worker.
         known: processes that belonged to it when they were last seen.
-        limit: seconds after which it is given up.
+        limit: seconds after which it is given up; all that is found is killed at least once, however few they are.
 
     Returns:
         What is still alive: stuck in the kernel, or another user's.
@@ -166,14 +166,14 @@ def _freeze(search: Search, give_up: float, ours: frozenset[int]) -> None:
 
 
 def _kill_all(search: Search, give_up: float) -> list[ProcessId]:
-    """Kills what is found until nothing alive is; returns what could not be killed."""
+    """Kills what is found, once or until nothing alive is; returns what is not known to be dead."""
     forbidden: set[ProcessId] = set()
     pause = _PAUSE
     while True:
         living = [m for m in search(nothing) if m.alive and m.process not in forbidden]
-        if not living or time.monotonic() > give_up:
-            return [*forbidden, *(member.process for member in living)]
         forbidden |= {m.process for m in living if not _signalled(m.process, signal.SIGKILL)}
+        if not living or time.monotonic() > give_up:
+            return list(forbidden | {member.process for member in living})
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)
         for member in living:

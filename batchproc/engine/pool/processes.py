@@ -143,14 +143,6 @@ def resident_bytes(members: list[Stat], limit: int) -> int:
     return sum(_proportional(member) for member in members)
 
 
-def out_of_memory_kills() -> int:
-    """How often the kernel has killed a process for want of memory since boot, by /proc/vmstat; 0 when unknown."""
-    for line in (_read("/proc/vmstat", 1 << 16) or b"").splitlines():
-        if line.startswith(b"oom_kill "):
-            return int(line.split()[1])
-    return 0
-
-
 def environment(pid: int) -> list[bytes] | None:
     """``NAME=value`` entries that the process was started with; None when they cannot be read."""
     content = _read(f"/proc/{pid}/environ", 1 << 18)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-_BODY = struct.Struct("=Q16sqqQQdq")
+_BODY = struct.Struct("=Q16sqqQQdq?")
 _CHECKSUM = struct.Struct("=I")
 _LENGTH = _CHECKSUM.size + _BODY.size
 _OFFSETS = (0, 256)
@@ -32,7 +32,8 @@ class Progress:
     """How far the job of a claim is. ``done`` and ``total`` in the handler's own unit, often pages.
 
     ``beats`` counts every sign of life, ``last_beat_monotonic`` is the time of the last one. ``backend_pid`` is the
-    database backend of the worker's connection.
+    database backend of the worker's connection. ``loading``: the worker is fetching the job from the database, and its
+    handler has not begun.
     """
 
     claim_id: UUID | None = None
@@ -42,6 +43,7 @@ class Progress:
     checkpoints: int = 0
     last_beat_monotonic: float = 0.0
     backend_pid: int | None = None
+    loading: bool = False
 
 
 class ProgressWriter:
@@ -73,6 +75,11 @@ class ProgressWriter:
         """A part is done for good; a sign of life too."""
         with self._lock:
             self._write(replace(self._beaten(), checkpoints=self._progress.checkpoints + 1))
+
+    def loading(self, on: bool) -> None:
+        """Whether the job is being fetched, so that a limit passes by no fault of its own; a sign of life too."""
+        with self._lock:
+            self._write(replace(self._beaten(), loading=on))
 
     def note_backend(self, pid: int) -> None:
         """The database backend that the node has to end when it kills this worker."""
@@ -142,9 +149,9 @@ class ProgressReader:
             return 0, Progress()
         if _CHECKSUM.unpack_from(raw)[0] != zlib.crc32(body):
             return None
-        sequence, claim, done, total, beats, checkpoints, last_beat, backend_pid = _BODY.unpack(body)
+        sequence, claim, done, total, beats, checkpoints, last_beat, backend_pid, loading = _BODY.unpack(body)
         claim_id = None if claim == _NO_CLAIM else UUID(bytes=claim)
-        return sequence, Progress(claim_id, done, total, beats, checkpoints, last_beat, backend_pid or None)
+        return sequence, Progress(claim_id, done, total, beats, checkpoints, last_beat, backend_pid or None, loading)
 
 
 def _map(path: Path) -> mmap.mmap:
@@ -165,6 +172,7 @@ def _pack(sequence: int, progress: Progress) -> bytes:
         progress.checkpoints,
         progress.last_beat_monotonic,
         progress.backend_pid or 0,
+        progress.loading,
     )
     return _CHECKSUM.pack(zlib.crc32(body)) + body
 

@@ -58,14 +58,22 @@ def limit_passed(job: Job, worker: WorkerHandle, now: float) -> tuple[Verdict | 
         return (NOT_TAKEN if now >= take_by else None), take_by
     if now >= deadline:
         text = f"ran longer than its limit of {work.timeout:g} s"
-        return Verdict(f"has a job that {text}", Failed(ErrorClass.TIMEOUT, "timeout", detail=text)), deadline
+        return _over(worker, job, Failed(ErrorClass.TIMEOUT, "timeout", detail=text)), deadline
     if work.stall_timeout is None:
         return None, deadline
     stalled_at = max(job.scheduled, progress_of(worker, job).last_beat_monotonic) + work.stall_timeout
     if now >= stalled_at:
         text = f"showed no progress for {work.stall_timeout:g} s"
-        return Verdict(f"has a job that {text}", Failed(ErrorClass.STALLED, "stalled", detail=text)), stalled_at
+        return _over(worker, job, Failed(ErrorClass.STALLED, "stalled", detail=text)), stalled_at
     return None, min(deadline, stalled_at)
+
+
+def _over(worker: WorkerHandle, job: Job, failed: Failed) -> Verdict:
+    if progress_of(worker, job).loading:
+        text = "the worker could not reach the database in time"
+        failed = Failed(ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable", detail=text)
+        return Verdict("waits for the database", failed)
+    return Verdict(f"has a job that {failed.detail}", failed)
 
 
 def judge(job: Job, verdict: Verdict, worker: WorkerHandle, draining: threading.Event) -> Outcome | None:

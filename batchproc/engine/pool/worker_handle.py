@@ -57,6 +57,7 @@ class WorkerHandle:
         self._forkserver_pid: int | None = None
         self._identity: ProcessId | None = None
         self._seen: frozenset[ProcessId] = frozenset()
+        self._undead: frozenset[ProcessId] = frozenset()
         self._memory = MemoryEvidence()
         self.progress: ProgressReader | None = None
         self.pid: int | None = None
@@ -84,7 +85,9 @@ class WorkerHandle:
         """Sends a job to the worker. Raises RuntimeError when the worker has died."""
         assert self._pool is not None
         timeout = work.timeout + BACKSTOP_SECONDS
-        return self._pool.schedule(child_setup.run_job, (work.job_id, str(work.claim_id)), timeout=timeout)
+        shortest = min(work.timeout, work.stall_timeout or work.timeout)
+        arguments = work.job_id, str(work.claim_id), shortest
+        return self._pool.schedule(child_setup.run_job, arguments, timeout=timeout)
 
     def has_ended(self) -> bool:
         """Whether the process is dead, so that there is no worker."""
@@ -110,12 +113,16 @@ class WorkerHandle:
         return self.progress is not None and self.progress.unfit()
 
     def kill(self, limit: float) -> bool:
-        """Kills the worker and all that came from it; False when something is still alive after ``limit`` seconds."""
+        """Kills the worker and all that came from it; False when something is still alive after ``limit`` seconds.
+
+        What does not die is logged, again only when it has become something else.
+        """
         if self.pid is None:
             return True
         root = self._identity or ProcessId(self.pid, 0)
-        left = process_tree.kill_tree(Origin(root, self._marker, self._forkserver_pid), self._seen, limit)
-        if left:
+        left = frozenset(process_tree.kill_tree(Origin(root, self._marker, self._forkserver_pid), self._seen, limit))
+        before, self._undead = self._undead, left
+        if left and left != before:
             logger.warning("processes {} of worker {} do not die", sorted(process.pid for process in left), self.pid)
         return not left
 

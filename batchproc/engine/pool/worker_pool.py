@@ -59,6 +59,8 @@ class WorkerPool:
         self._watcher = threading.Thread(target=self._keep_watch, name="pool-watcher", daemon=True)
         self._next_look = float("inf")
         self._started = self._closed = self._made_workdir = False
+        # While a descriptor is used: closed meanwhile, its number could be somebody else's.
+        self._open = threading.Lock()
 
     def start(self) -> None:
         """Starts all workers and returns when each is ready.
@@ -109,8 +111,8 @@ class WorkerPool:
 
     def poll(self) -> list[Ended]:
         """What has ended since the last call, at once; also after ``close``."""
-        if not self._closed:
-            with contextlib.suppress(BlockingIOError):
+        with self._open, contextlib.suppress(BlockingIOError):
+            if not self._closed:
                 os.eventfd_read(self._wakeup)
         return [self._endings.popleft() for _ in range(len(self._endings))]
 
@@ -154,10 +156,11 @@ class WorkerPool:
         self._look_again(0)
         self._watcher.join()
         forkserver.release()
-        self._closed = True
-        self._epoll.close()
-        os.close(self._nudge)
-        os.close(self._wakeup)
+        with self._open:
+            self._closed = True
+            self._epoll.close()
+            os.close(self._nudge)
+            os.close(self._wakeup)
         if self._made_workdir:
             shutil.rmtree(self._options.workdir, ignore_errors=True)
 
@@ -170,26 +173,31 @@ class WorkerPool:
         self._wake()
 
     def _wake(self) -> None:
-        if not self._closed:
-            os.eventfd_write(self._wakeup, 1)
+        with self._open:
+            if not self._closed:
+                os.eventfd_write(self._wakeup, 1)
 
     def _watch(self, slot: Slot, worker: WorkerHandle) -> None:
         assert worker.process is not None
         descriptor = worker.process.end_fd
-        self._watched[descriptor] = slot, worker
-        self._epoll.register(descriptor, select.EPOLLIN)
+        with self._open:
+            if not self._closed:
+                self._watched[descriptor] = slot, worker
+                self._epoll.register(descriptor, select.EPOLLIN)
 
     def _unwatch(self, worker: WorkerHandle) -> None:
         for descriptor, (_, watched) in list(self._watched.items()):
             if watched is worker:
                 self._watched.pop(descriptor, None)
-                with contextlib.suppress(OSError):
-                    self._epoll.unregister(descriptor)
+                with self._open, contextlib.suppress(OSError):
+                    if not self._closed:
+                        self._epoll.unregister(descriptor)
 
     def _look_again(self, when: float) -> None:
         """Makes the watcher look at ``when``, if it would not anyhow before."""
-        if when < self._next_look:
-            os.eventfd_write(self._nudge, 1)
+        with self._open:
+            if when < self._next_look and not self._closed:
+                os.eventfd_write(self._nudge, 1)
 
     def _keep_watch(self) -> None:
         while not self._shared.closing.is_set():

@@ -15,6 +15,7 @@ from batchproc.ocr.tessdata import Tessdata, default_folder
 from batchproc.ops.doctor.database import CONNECT_SECONDS, check_database
 from batchproc.ops.doctor.findings import Check, Findings, Patient, concluded
 from batchproc.ops.doctor.folders import check_folders, check_space
+from batchproc.ops.doctor.kinds import check_kinds
 from batchproc.ops.doctor.pool import check_pool
 from batchproc.queue import migrate
 
@@ -101,6 +102,7 @@ CHECKS: dict[str, Callable[[Patient, Findings], None]] = {
     "rules": _rules,
     "database": check_database,
     "migrations": _migrations,
+    "kinds": check_kinds,
     "pool": check_pool,
 }
 """All checks by name, in their order."""

@@ -4,6 +4,11 @@
 alter table batchproc.kinds
     add column paused_code text, add column paused_reason text, add column paused_at timestamptz;
 
+-- max_running is a person's limit and goes before the one that handlers and settings declare.
+alter table batchproc.kinds add column declared_limit integer check (declared_limit >= 0);
+-- Until now only they could set one.
+update batchproc.kinds set declared_limit = max_running, max_running = null;
+
 -- The jobs of a campaign that a pause holds, and those that its end releases.
 create index processing_jobs_campaign on batchproc.processing_jobs (campaign_id, job_id)
     where campaign_id is not null and state in ('scheduled', 'available');

@@ -16,7 +16,8 @@ with wanted as (
         limit w.count
         for no key update skip locked
     ) j
-    where not exists (select from batchproc.kinds k where k.kind = w.kind and (k.paused or k.max_running is not null))
+    where not exists (select from batchproc.kinds k where k.kind = w.kind
+                        and (k.paused or coalesce(k.max_running, k.declared_limit) is not null))
 )
 -- Arrays, not the CTE itself: the planner takes it for a tenth of the queue and would read the whole table.
 update batchproc.processing_jobs j

@@ -8,8 +8,9 @@ with wanted as (
     select w.*,
            t.max_running - (select count(*) from batchproc.processing_jobs r
                             where r.state = 'running' and r.tenant_id = w.tenant_id) as tenant_room,
-           k.max_running - (select count(*) from batchproc.processing_jobs r
-                            where r.state = 'running' and r.kind = w.kind) as kind_room
+           coalesce(k.max_running, k.declared_limit)
+               - (select count(*) from batchproc.processing_jobs r
+                  where r.state = 'running' and r.kind = w.kind) as kind_room
     from wanted w
     join batchproc.tenants t on t.tenant_id = w.tenant_id and not t.paused
     left join batchproc.kinds k on k.kind = w.kind

@@ -8,9 +8,9 @@ with picked as (
       and (t.max_running is null
            or t.max_running > (select count(*) from batchproc.processing_jobs r
                                where r.state = 'running' and r.tenant_id = j.tenant_id))
-      and (k.max_running is null
-           or k.max_running > (select count(*) from batchproc.processing_jobs r
-                               where r.state = 'running' and r.kind = j.kind))
+      and (coalesce(k.max_running, k.declared_limit) is null
+           or coalesce(k.max_running, k.declared_limit) > (select count(*) from batchproc.processing_jobs r
+                                                           where r.state = 'running' and r.kind = j.kind))
     for no key update of j skip locked
 )
 update batchproc.processing_jobs j

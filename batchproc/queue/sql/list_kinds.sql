@@ -9,7 +9,8 @@ with jobs as (
     group by kind
 )
 select kind, coalesce(k.paused, false) as paused, k.paused_code, k.paused_reason, k.paused_at, k.max_running,
-       coalesce(j.available, 0) as available, coalesce(j.scheduled, 0) as scheduled, coalesce(j.running, 0) as running
+       k.declared_limit, coalesce(j.available, 0) as available, coalesce(j.scheduled, 0) as scheduled,
+       coalesce(j.running, 0) as running
 from batchproc.kinds k
 full join jobs j using (kind)
 where %(kind)s::text is null or kind = %(kind)s

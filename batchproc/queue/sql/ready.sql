@@ -11,7 +11,8 @@ with recursive queues as (
         order by j.lane, j.tenant_id, j.kind limit 1
     ) n
 )
-select q.lane, q.tenant_id, q.kind, t.weight, t.max_running is not null or k.max_running is not null as limited
+select q.lane, q.tenant_id, q.kind, t.weight,
+       coalesce(t.max_running, k.max_running, k.declared_limit) is not null as limited
 from queues q
 join batchproc.tenants t on t.tenant_id = q.tenant_id and not t.paused
 left join batchproc.kinds k on k.kind = q.kind

@@ -1,4 +1,4 @@
--- A pause by a person takes the place of a brake's.
+-- A pause by a person takes the place of a brake's, and a limit by a person that of a declared one.
 update batchproc.kinds
 set paused = coalesce(%(paused)s, paused),
     paused_code = case when %(paused)s is null then paused_code end,

@@ -60,7 +60,7 @@ with ending as materialized (
                            then clock_timestamp() end
     from claimed c
     where j.job_id = c.job_id and j.tenant_id = c.tenant_id
-    returning j.job_id, j.state
+    returning (c.ending).claim_id, j.state
 ), attempted as (
     insert into batchproc.job_attempts
         (claim_id, job_id, tenant_id, number, node_id, run_id, worker_pid, started_at, ended_at, seconds, outcome,
@@ -104,6 +104,6 @@ with ending as materialized (
     delete from batchproc.job_signals s using claimed c
     where s.job_id = c.job_id and (s.cancel_requested_at is null or c.cancelled or not c.waits)
 )
-select job_id, state, null::smallint as lane, null::bigint as tenant_id, null::text as kind from settled
+select claim_id, state, null::smallint as lane, null::bigint as tenant_id, null::text as kind from settled
 union all
-select distinct null::bigint, null, lane, tenant_id, kind from followed where state = 'available'
+select distinct null::uuid, null, lane, tenant_id, kind from followed where state = 'available'

@@ -1,5 +1,6 @@
 -- Jobs that a settle, an enqueue or a retry put where they do not belong, because its snapshot was older than the pause
--- of their campaign, the end of that pause, or the request to cancel them. Nearly always none.
+-- of their campaign, the end of that pause, or the request to cancel them; and requests to cancel that came while their
+-- job ended, which are to be forgotten. Nearly always none.
 with recursive campaigns_with_held(campaign_id) as (
     (select campaign_id from batchproc.processing_jobs
      where state = 'held' and campaign_id is not null order by campaign_id limit 1)
@@ -10,11 +11,11 @@ with recursive campaigns_with_held(campaign_id) as (
     from campaigns_with_held w
     where w.campaign_id is not null
 ), to_cancel as (
-    select 'cancel' as wanted, s.job_id
+    select case when j.state in ('scheduled', 'available', 'held') then 'cancel' else 'forget' end as wanted, s.job_id
     from batchproc.job_signals s
     cross join lateral (
-        select from batchproc.processing_jobs j
-        where j.job_id = s.job_id and j.state in ('scheduled', 'available', 'held')
+        select j.state from batchproc.processing_jobs j
+        where j.job_id = s.job_id and j.state <> 'running'
         limit 1) j
     where s.cancel_requested_at is not null and s.job_id <> all(%(skip)s::bigint[])
     order by s.job_id

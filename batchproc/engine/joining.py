@@ -1,0 +1,98 @@
+"""The start of a node in the database: its row, its run, and the patience with a database that is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from batchproc.core.errors import BatchprocError, EnvironmentFault
+from batchproc.database import Session, require_session
+from batchproc.engine import signals
+from batchproc.engine.outage import Outage
+from batchproc.engine.ready import Scope
+from batchproc.queue.node_store import NodeFacts, NodeStore
+from batchproc.settings import Settings
+
+_PAUSE = 0.5
+
+
+class Joining:
+    """Joins the nodes and starts a run.
+
+    Args:
+        connect: opens a connection as the dispatcher's.
+        connect_directly: past a transaction pooler; None when nothing stands in between.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        connect: Callable[[], Session],
+        connect_directly: Callable[[], Session] | None,
+        store: NodeStore,
+    ) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._connect_directly = connect_directly
+        self._store = store
+
+    def join(self, facts: NodeFacts, scope: Scope) -> int:
+        """The id of the run that has begun.
+
+        Raises:
+            EnvironmentFault: the database was away for too long, or until a stop was asked for; or only
+                ``database.direct_url`` does not work: that is more likely to be wrong than away.
+            UsageError: resources behind a pooler without ``database.direct_url``.
+        """
+        outage = Outage(self._settings.database.outage_limit)
+        while True:
+            try:
+                with self._connect() as connection:
+                    self._require_sessions(connection)
+                    fault = self._direct_fault()
+                    if fault is None:
+                        return self._begin(connection, facts, scope)
+            except (psycopg.OperationalError, EnvironmentFault) as error:
+                outage.failed(error)
+                self._pause(error)
+            else:
+                raise fault
+
+    def _begin(self, connection: Session, facts: NodeFacts, scope: Scope) -> int:
+        self._store.join(connection, facts, self._settings.dispatch.lease)
+        wanted = {
+            "tenant_ids": sorted(scope.tenant_ids),
+            "kinds": sorted(scope.kinds),
+            "lanes": sorted(scope.lanes),
+        }
+        return self._store.start_run(connection, wanted)
+
+    def _require_sessions(self, connection: Session) -> None:
+        if self._settings.resources and self._settings.database.direct_url is None:
+            require_session(connection, "resources")
+
+    def _direct_fault(self) -> EnvironmentFault | None:
+        if self._connect_directly is None:
+            return None
+        try:
+            self._connect_directly().close()
+        except BatchprocError as error:
+            return EnvironmentFault(
+                f"database.url works, but not database.direct_url: {error.message}",
+                "set database.direct_url to the same database past the pooler, or leave it out to do without",
+            )
+        return None
+
+    @staticmethod
+    def _pause(error: psycopg.Error | BatchprocError) -> None:
+        give_up = time.monotonic() + _PAUSE
+        while (left := give_up - time.monotonic()) > 0:
+            if signals.was_asked():
+                why = error.message if isinstance(error, BatchprocError) else type(error).__name__
+                raise EnvironmentFault(
+                    f"stopped while the database was away, before anything was claimed: {why}",
+                    "start it when the database is there again",
+                )
+            time.sleep(min(left, 0.05))

@@ -1,0 +1,70 @@
+"""What a node's threads tell its dispatcher."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from batchproc.core.fairness import Queue
+from batchproc.core.job import Claim
+from batchproc.engine.mailbox import Mailbox
+from batchproc.queue.node_store import ReadyQueue
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyNow:
+    """Every queue that had available jobs at one look."""
+
+    queues: list[ReadyQueue]
+
+
+@dataclass(frozen=True, slots=True)
+class Hinted:
+    """A queue that a notification or a promotion named."""
+
+    queue: Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """How many claims of dead nodes were taken back, and how many of those jobs were given up on."""
+
+    jobs: int
+    discarded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Every claim of this node by the database's word."""
+
+    claims: list[Claim]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Running claims of this node whose jobs somebody wants cancelled; told again at each look until they end."""
+
+    claims: list[Claim]
+
+
+@dataclass(frozen=True, slots=True)
+class Faulted:
+    """Why a thread of the node cannot do its work, so that the run has to end."""
+
+    error: Exception
+
+
+News = ReadyNow | Hinted | Rescued | Held | CancelRequested | Faulted
+
+
+class NewsBox(Mailbox[News]):
+    """The dispatcher's mailbox. Unread, it holds no more than one of each, one hint per queue, and every rescue."""
+
+    def tell(self, news: News) -> None:
+        """Puts it; what says the whole of something takes the place of an older word on it."""
+        match news:
+            case Rescued():
+                self.put(news)
+            case Hinted():
+                self.put(news, replaces=news.queue)
+            case _:
+                self.put(news, replaces=type(news).__name__)

@@ -1,0 +1,32 @@
+"""What the dispatcher makes of the news."""
+
+from __future__ import annotations
+
+from batchproc.engine.news import CancelRequested, Faulted, Held, Hinted, NewsBox, ReadyNow, Rescued
+from batchproc.engine.pool.worker_pool import WorkerPool
+from batchproc.engine.ready import ReadyQueues
+from batchproc.engine.settling import Settling
+
+
+def heed(news: NewsBox, ready: ReadyQueues, settling: Settling, pool: WorkerPool) -> None:
+    """Lets everything that came take effect.
+
+    Raises:
+        Exception: what a thread of the node met that ends the run; from housekeeping an EnvironmentFault.
+    """
+    for item in news.drain():
+        match item:
+            case ReadyNow():
+                ready.learn(item.queues)
+            case Hinted():
+                ready.hint([item.queue])
+            case Held():
+                settling.give_back_unknown(item.claims, "the node did not know of this claim")
+            case Rescued():
+                settling.counts.rescue(item.jobs, item.discarded)
+            case CancelRequested():
+                # One that has ended by now keeps its outcome: completed wins.
+                for claim in item.claims:
+                    pool.cancel(claim.claim_id)
+            case Faulted():
+                raise item.error
