@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -243,23 +244,24 @@ def test_no_outcome_is_lost_to_an_error_that_passes(faulty_bench: FaultyBench, r
 
 
 @pytest.fixture
-def small_disk(faulty_server: FaultyServer, tmp_path: Path) -> Iterator[Path]:
+def small_disk(faulty_server: FaultyServer) -> Iterator[Path]:
     """A disk of 12 MB that the server has a tablespace on; skips where nothing may be mounted."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
     account = faulty_server.embedded.place.data.stat()
     options = f"size=12m,uid={account.st_uid},gid={account.st_gid},mode=0700"
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
-    for parent in folder.parents[:3]:
-        parent.chmod(0o755)
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+    # Not below pytest's folder, into which the server's user may not look.
+    with tempfile.TemporaryDirectory(prefix="bp-disk-", dir="/tmp") as parent:
+        Path(parent).chmod(0o755)
+        folder = Path(parent, "disk")
+        folder.mkdir()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)], capture_output=True, check=False
+        )
+        if mounted.returncode:
+            pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.mark.long
