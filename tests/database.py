@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -43,12 +44,24 @@ def new_home() -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{_HOME_PREFIX}{os.getpid()}-", dir="/tmp"))
 
 
-def _remove_leftovers() -> None:
-    """Removes the servers of test runs that were killed."""
+def remove_leftovers() -> None:
+    """Removes the servers of test runs that were killed; several processes may do so at once."""
     for home in Path("/tmp").glob(f"{_HOME_PREFIX}*"):
         pid = home.name.removeprefix(_HOME_PREFIX).partition("-")[0]
-        if home.stat().st_uid == os.geteuid() and not Path("/proc", pid).exists():
-            remove_server(EmbeddedServer(home))
+        try:
+            if home.stat().st_uid != os.geteuid() or Path("/proc", pid).exists():
+                continue
+            folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if home.exists():
+                remove_server(EmbeddedServer(home))
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(folder)
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +70,7 @@ def server_url() -> Iterator[str]:
     if url := os.environ.get("BATCHPROC_TEST_DATABASE_URL"):
         yield url
         return
-    _remove_leftovers()
+    remove_leftovers()
     server = EmbeddedServer(new_home())
     try:
         server.start()

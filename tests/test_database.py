@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -260,3 +262,18 @@ def test_an_attempt_to_connect_that_is_given_up_leaves_no_socket() -> None:
 )
 def test_what_says_that_the_database_is_lost(error: Exception, lost: bool) -> None:
     assert is_lost(error) == lost
+
+
+# -- the tests' own servers
+
+
+def test_several_test_runs_may_remove_what_a_killed_one_has_left() -> None:
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    homes = [Path(tempfile.mkdtemp(prefix=f"batchproc-test-{gone.pid}-", dir="/tmp")) for _ in range(20)]
+    remove = [sys.executable, "-c", "from tests.database import remove_leftovers; remove_leftovers()"]
+
+    at_once = [subprocess.Popen(remove) for _ in range(3)]
+
+    assert [process.wait(60) for process in at_once] == [0, 0, 0]
+    assert not any(home.exists() for home in homes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
@@ -127,12 +128,33 @@ def test_a_kill_of_the_kernels_explains_a_death_in_that_cgroup_and_in_no_other()
             ours.note(_stat(os.getpid()))
             on_machine = Counter(Path("/proc/vmstat")).read()
 
-            process.communicate(b"\n")
+            assert process.stdin is not None
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            wait_until(lambda: not _stat(process.pid).alive, what="its end")
+            theirs.note(_stat(process.pid))  # a look at what is dying, which is in no group any more
 
         assert process.returncode == -signal.SIGKILL
         assert Counter(Path("/proc/vmstat")).read() != on_machine
         assert theirs.explains(-signal.SIGKILL)
         assert not ours.explains(-signal.SIGKILL)
+
+
+def test_a_look_at_what_is_dying_does_not_make_forget_how_it_lived() -> None:
+    hungry = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 27, 1 << 27)); print(flush=True); input()"
+    process = subprocess.Popen([sys.executable, "-c", hungry], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        evidence = MemoryEvidence()
+        evidence.note(dataclasses.replace(_stat(process.pid), mapped=1 << 27))
+        process.stdin.close()
+        wait_until(lambda: not _stat(process.pid).alive, what="its end")
+
+        evidence.note(_stat(process.pid))
+
+        assert evidence.explains(-signal.SIGABRT)
 
 
 def test_without_a_cgroup_to_be_read_the_machine_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

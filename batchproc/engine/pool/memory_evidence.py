@@ -8,7 +8,7 @@ import signal
 import time
 from typing import Final
 
-from batchproc.engine.pool import oom_kills
+from batchproc.engine.pool import oom_kills, processes
 from batchproc.engine.pool.processes import Stat
 
 LATELY: Final = 5.0
@@ -31,12 +31,19 @@ class MemoryEvidence:
         self._near_its_limit = False
 
     def note(self, worker: Stat) -> None:
-        """Keeps what can be seen of the living worker, and of the kernel's kills."""
+        """Keeps what can be seen of the living worker, and of the kernel's kills.
+
+        One that is about to be gone shows neither its group nor what it had: what was seen before that holds.
+        """
         counter = oom_kills.counter_of(worker.process.pid)
+        near = worker.mapped > NEAR * _address_limit(worker.process.pid)
+        now = processes.read_stat(worker.process.pid)
+        self._note_kills()
+        if worker.exiting or now is None or now.exiting or now.process != worker.process:
+            return
         if counter != self._counter:
             self._counter, self._kills = counter, counter.read() or 0
-        self._note_kills()
-        self._near_its_limit = worker.mapped > NEAR * _address_limit(worker.process.pid)
+        self._near_its_limit = near
 
     def explains(self, exit_code: int | None) -> bool:
         """Whether the worker died for want of memory: an end by a signal (negative) that nobody we know has sent.

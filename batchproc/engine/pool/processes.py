@@ -17,6 +17,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _DEAD = frozenset("ZXx")
+_PF_EXITING = 0x4  # include/linux/sched.h of the kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,10 @@ class ProcessId:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What /proc/PID/stat says; ``resident`` and ``mapped`` (all of its address space) in bytes."""
+    """What /proc/PID/stat says; ``resident`` and ``mapped`` (all of its address space) in bytes.
+
+    One that is ``exiting``, or a zombie, has lost its memory and, in cgroups of version 1, its group.
+    """
 
     process: ProcessId
     state: str
@@ -39,6 +43,7 @@ class Stat:
     threads: int
     resident: int
     mapped: int
+    exiting: bool
 
     @property
     def alive(self) -> bool:
@@ -70,6 +75,7 @@ def read_stat(pid: int) -> Stat | None:
         threads=int(fields[17]),
         resident=int(fields[21]) * _PAGE_BYTES,
         mapped=int(fields[20]),
+        exiting=bool(int(fields[6]) & _PF_EXITING),
     )
 
 
