@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 import psycopg
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
-from batchproc.documents.languages import split_languages
 from batchproc.documents.originals import OriginalError, StorageGone, is_storage_fault
-from batchproc.documents.store import Document
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Failure, StorageUnavailable
+from batchproc.handlers.ocr_options import OcrArgs, page_options
 from batchproc.handlers.ocr_reading import PageCounts, Reading, UnreadableDocument
 from batchproc.handlers.registry import handler
 from batchproc.ocr.errors import FAILURE_CODES, OcrFailure
-from batchproc.ocr.page_text import PageOptions
-from batchproc.setting_types import Language
 
 FAILED_PAGES_SHOWN = 100
 _ORIGINAL_CODES = frozenset({"source_missing", "source_changed", "not_a_file", "outside_roots"})
-
-
-class OcrArgs(BaseModel, extra="forbid"):
-    """What an ``ocr`` job may ask for; what it leaves out comes from the document, the tenant, the settings."""
-
-    document_id: int
-    mode: Literal["skip", "redo"] | None = None
-    languages: Annotated[list[Language], Field(min_length=1)] | None = None
-    trigger: Annotated[str, Field(max_length=100)] | None = None
 
 
 class FailedPage(BaseModel):
@@ -76,7 +62,7 @@ def ocr(ctx: Context, args: OcrArgs) -> OcrResult:
         document = ctx.documents.load(ctx.connection, args.document_id)
     except LookupError as error:
         raise Failure("unknown_document", detail=str(error)) from None
-    reading = Reading(ctx, document, _options(ctx, document, args))
+    reading = Reading(ctx, document, page_options(ctx, document, args))
     try:
         done = reading.run()
     except (OcrFailure, OriginalError, UnreadableDocument) as error:
@@ -93,19 +79,6 @@ def ocr(ctx: Context, args: OcrArgs) -> OcrResult:
     follow_up = {} if args.trigger is None else {"trigger": args.trigger}
     ctx.follow_up("classify", follow_up, document_id=document.document_id)
     return _result(done)
-
-
-def _options(ctx: Context, document: Document, args: OcrArgs) -> PageOptions:
-    """Of each option the most special word there is: the job's, the document's, the tenant's, the settings'."""
-    settings = ctx.settings.ocr
-    hinted = split_languages(document.language) if document.language else ()
-    languages = args.languages or hinted or ctx.tenant_settings.get("languages") or settings.languages
-    return PageOptions(
-        languages=tuple(languages),
-        mode=args.mode or ctx.tenant_settings.get("mode") or settings.mode,
-        dpi=settings.dpi,
-        orientation=settings.orientation,
-    )
 
 
 def _record_failure(ctx: Context, reading: Reading, code: str) -> None:

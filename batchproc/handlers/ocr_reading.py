@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.documents.originals import Location, Original, OriginalError, StorageGone
-from batchproc.documents.paths import terminal_path
+from batchproc.documents.originals import Original
 from batchproc.documents.revisions import (
     Attempt,
     Findings,
@@ -25,6 +24,7 @@ from batchproc.documents.revisions import (
 from batchproc.documents.store import Document
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Snooze
+from batchproc.handlers.verified_originals import VerifiedOriginals
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.engine import require_languages
 from batchproc.ocr.errors import OcrFailure
@@ -76,6 +76,7 @@ class Reading:
         self.options = options
         self._revisions = RevisionStore(ctx.settings.database.schema_name, tenant_id=ctx.tenant_id)
         self._attempt = Attempt(ctx.job_id, ctx.claim_id, ctx.attempt)
+        self._originals = VerifiedOriginals(ctx, document)
         self._details: dict[int, str] = {}
 
     def run(self) -> PageCounts:
@@ -87,14 +88,14 @@ class Reading:
             Snooze: the node stops, or another job reads the document.
         """
         require_languages(self._engine, self.options.languages)
-        with self._verified_original() as original, closing(self._opened(original)) as source:
+        with self._originals.open() as original, closing(self._opened(original)) as source:
             spec = self._spec(source)
             if (done := self._done_before(spec)) is not None:
                 return done
             revision_id = self._own_revision(spec)
             self._read_pages(source, revision_id)
             if original.touched():
-                self._verify(original)
+                self._originals.verify(original)
             return self._finish(source, revision_id)
 
     def give_up(self, connection: Connection[TupleRow]) -> None:
@@ -102,39 +103,6 @@ class Reading:
         found = self._revisions.open_revision(connection, self.document.document_id)
         if found is not None and found.claim_id == self.ctx.claim_id:
             self._revisions.abandon(connection, found)
-
-    def _verified_original(self) -> Original:
-        """The first of the document's paths where its content is found unchanged, opened.
-
-        Raises:
-            StorageGone: there is none, but one of the paths is on a storage that does not answer, so it may be there.
-            OriginalError: there is none, for the reason of the document's own path.
-        """
-        faults: list[OriginalError | StorageGone] = []
-        for root, path in self.ctx.documents.paths(self.ctx.connection, self.document.document_id):
-            try:
-                return self._checked(Location(root, path))
-            except (OriginalError, StorageGone) as fault:
-                faults.append(fault)
-        raise next((fault for fault in faults if isinstance(fault, StorageGone)), faults[0])
-
-    def _checked(self, location: Location) -> Original:
-        original = Original(location)
-        try:
-            self._verify(original)
-        except BaseException:
-            original.close()
-            raise
-        return original
-
-    def _verify(self, original: Original) -> None:
-        """Compares the content with that of the import; raises OriginalError ``source_changed``."""
-        alive = partial(self.ctx.progress, 0, self.document.page_count or 0)
-        if original.size == self.document.bytes and original.sha256(alive) == self.document.sha256:
-            return
-        place = terminal_path(original.location.full)
-        self.ctx.log.error("integrity alarm: {} is not what was imported as document {}", place, self._id)
-        raise OriginalError("source_changed", f"{place} is not what was imported")
 
     def _opened(self, original: Original) -> Source:
         bounds = self.ctx.settings.ocr.bounds

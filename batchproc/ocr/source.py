@@ -10,7 +10,7 @@ from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.images import ImageSource
 from batchproc.ocr.pages import PageImage, Source, SourcePage, TextLayer
-from batchproc.ocr.render import PdfSource
+from batchproc.ocr.pdf_document import PdfSource
 from batchproc.ocr.stream import SourceStream
 
 __all__ = ["HEAD_BYTES", "PageImage", "Source", "SourcePage", "TextLayer", "media_type", "open_source"]

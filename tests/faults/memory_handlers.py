@@ -20,7 +20,8 @@ from pydantic import BaseModel
 
 from batchproc.engine.pool import processes
 from batchproc.handlers.context import Context
-from batchproc.handlers.ocr import OcrArgs, OcrResult, ocr
+from batchproc.handlers.ocr import OcrResult, ocr
+from batchproc.handlers.ocr_options import OcrArgs
 from batchproc.handlers.registry import handler
 from batchproc.ocr.errors import FAILURE_CODES
 

@@ -14,6 +14,11 @@ LATER = """
 """
 
 
+NODE_SESSIONS = """
+    select pid from pg_stat_activity where datname = current_database() and application_name = 'batchproc node'
+"""
+
+
 def test_a_worker_that_cannot_connect_uses_no_attempt_however_short_the_limits(
     faulty_bench: FaultyBench,
 ) -> None:
@@ -21,8 +26,8 @@ def test_a_worker_that_cannot_connect_uses_no_attempt_however_short_the_limits(
     jobs: list[int] = []
 
     def refuse() -> None:
-        wait_until(lambda: faulty_bench.rows("select from batchproc.nodes"), 20, "the node has joined")
-        faulty_bench.allow_connections(False)  # the node has its own; no worker has one before its first job
+        wait_until(lambda: len(faulty_bench.rows(NODE_SESSIONS)) >= 3, 20, "the node has its connections")
+        faulty_bench.allow_connections(False)  # no worker has one before its first job
         jobs.extend(faulty_bench.enqueue(tenant, kind) for kind in ("s_brief", "s_silent"))
         wait_until(lambda: all(faulty_bench.endings(job) for job in jobs), 20, "each was tried")
         faulty_bench.allow_connections(True)

@@ -19,7 +19,8 @@ from batchproc.handlers import ocr_reading
 from batchproc.handlers.args import validated_args
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import ClaimLost, Failure, Snooze, StorageUnavailable
-from batchproc.handlers.ocr import OcrArgs, OcrResult, _options, ocr
+from batchproc.handlers.ocr import OcrResult, ocr
+from batchproc.handlers.ocr_options import OcrArgs, page_options
 from batchproc.handlers.registry import _from_function
 from batchproc.ocr.errors import OcrFailure
 from batchproc.queue.claims import ClaimFence
@@ -481,7 +482,7 @@ def test_a_document_of_another_tenant_is_unknown(job: Job) -> None:
 def test_the_most_special_option_counts(job: Job) -> None:
     def options(**args: Any) -> tuple[tuple[str, ...], str]:
         ctx = job.claim()
-        found = _options(ctx, ctx.document, OcrArgs(document_id=job.document_id, **args))
+        found = page_options(ctx, ctx.document, OcrArgs(document_id=job.document_id, **args))
         return found.languages, found.mode
 
     assert options() == (("eng",), "skip")
