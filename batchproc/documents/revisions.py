@@ -59,7 +59,9 @@ class PageRecord:
     """What came of a page.
 
     ``confidence`` is the engine's, 0 to 100, None without OCR; ``words`` a count; ``rotation`` the degrees by which
-    the page was turned; ``failure_code`` only with ``failed``.
+    the page was turned, ``skew`` those by which it was straightened, both clockwise; ``dpi_estimated``: the file named
+    no credible resolution; ``languages`` what it was recognised in; ``engine_calls`` how often the engine was called
+    for it; ``failure_code`` only with ``failed``.
     """
 
     state: PageState
@@ -70,6 +72,10 @@ class PageRecord:
     dpi: int | None = None
     seconds: float = 0.0
     failure_code: str | None = None
+    skew: float = 0.0
+    dpi_estimated: bool = False
+    languages: tuple[str, ...] = ()
+    engine_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +174,10 @@ class RevisionStore:
             "dpi": record.dpi,
             "seconds": record.seconds,
             "failure_code": record.failure_code,
+            "skew": record.skew,
+            "dpi_estimated": record.dpi_estimated,
+            "languages": list(record.languages) or None,
+            "engine_calls": record.engine_calls,
         }
         finished = self._run(connection, "finish_page", revision_id=revision_id, page=page, **values)
         if finished.rowcount != 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -181,9 +181,7 @@ class Reading:
             self.ctx.log.warning("page {} of document {}: {}", number, self._id, failure)
             self._details[number] = failure.detail
             return PageRecord("failed", seconds=time.monotonic() - started, failure_code=failure.code)
-        return PageRecord(
-            found.state, found.text, found.confidence, found.words, found.rotation, found.dpi, found.seconds
-        )
+        return PageRecord(**asdict(found))
 
     def _given_up(self, number: int) -> PageRecord:
         self.ctx.log.error("page {} of document {} is given up: it ended two attempts", number, self._id)

@@ -43,6 +43,10 @@ class PageText:
         rotation: degrees clockwise by which the page was turned to be upright, beyond what the file itself says.
         seconds: elapsed, decoding and all.
         dpi: resolution that was recognised; None for text layers.
+        skew: degrees clockwise by which the page was straightened before recognition; 0 when it was not.
+        dpi_estimated: the file named no credible resolution.
+        languages: what it was recognised in; empty without OCR.
+        engine_calls: how often the engine was called.
     """
 
     state: Literal["text", "ocr", "blank"]
@@ -52,6 +56,10 @@ class PageText:
     rotation: int
     seconds: float
     dpi: int | None
+    skew: float = 0.0
+    dpi_estimated: bool = False
+    languages: tuple[str, ...] = ()
+    engine_calls: int = 0
 
 
 def read_page(page: SourcePage, engine: Engine, options: PageOptions) -> PageText:

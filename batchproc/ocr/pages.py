@@ -31,11 +31,13 @@ class PageImage:
 
     Attributes:
         pixels: mode "L", 0 black to 255 white, square pixels, transparency on white, turned as the file says.
-        dpi: resolution of `pixels` in dots per inch, estimated when the file names none or an absurd one.
+        dpi: resolution of `pixels` in dots per inch.
+        dpi_estimated: the file names none, or an absurd one.
     """
 
     pixels: Image.Image
     dpi: int
+    dpi_estimated: bool = False
 
 
 class SourcePage(Protocol):
