@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
 
+from batchproc.core import languages
 from batchproc.core.job import Lane
 
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -165,6 +166,18 @@ def distinct(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
+def _auto_first(values: tuple[str, ...]) -> tuple[str, ...]:
+    if languages.AUTO in values[1:]:
+        raise wrong("must begin with auto, where it stands among them")
+    return values
+
+
+def _not_auto_alone(values: tuple[str, ...]) -> tuple[str, ...]:
+    if values == (languages.AUTO,):
+        raise wrong("must name the languages to choose from after auto, such as [auto, eng, deu]")
+    return values
+
+
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 """Float seconds, zero allowed; see `parse_duration`."""
 
@@ -177,18 +190,28 @@ Size = Annotated[int, BeforeValidator(parse_size)]
 AbsolutePath = Annotated[Path, BeforeValidator(_parse_path)]
 """An absolute path; ``batchproc.config`` makes it so for relative ones, by the place they are written in."""
 
+StoredPath = Annotated[str, AfterValidator(lambda text: str(_parse_path(text)))]
+"""An absolute path as text, as it is stored in a row."""
+
 DatabaseUrl = Annotated[SecretStr, Field(strict=False), AfterValidator(_check_url)]
 """A libpq URL, kept secret in every repr."""
 
-Language = Annotated[
-    str, _like(r"[A-Za-z][A-Za-z0-9_]{0,30}(/[A-Za-z0-9_]{1,30})?", "must be a language such as eng or script/Latin")
-]
+Language = Annotated[str, _like(languages.NAME, "must be a language such as eng or script/Latin")]
 """A language as Tesseract names it; it becomes part of a file name."""
 
-Languages = Annotated[tuple[Language, ...], Field(strict=False, min_length=1), AfterValidator(distinct)]
+Languages = Annotated[
+    tuple[Language, ...],
+    Field(strict=False, min_length=1, max_length=languages.MOST),
+    AfterValidator(distinct),
+    AfterValidator(_auto_first),
+]
+"""The most likely first; before them, ``auto`` detects which of them a text is in, see ``core.languages``."""
 
-OcrMode = Literal["skip", "redo"]
-"""``skip`` keeps a good text layer, ``redo`` recognises every page."""
+DefaultLanguages = Annotated[Languages, AfterValidator(_not_auto_alone)]
+"""`Languages` where there are none to fall back on."""
+
+OcrMode = Literal["skip", "redo", "force"]
+"""What of a PDF's text layer counts: ``skip`` keeps a real one, ``redo`` what recognition missed, ``force`` nothing."""
 
 _NAME = "must be a name of lower-case letters, digits and underscores"
 

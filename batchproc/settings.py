@@ -12,10 +12,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from batchproc.core.job import MAX_ATTEMPTS
+from batchproc.core.keep import KeepPolicy
 from batchproc.setting_types import (
     AbsolutePath,
     BrakeJobs,
     DatabaseUrl,
+    DefaultLanguages,
     Duration,
     FailureCode,
     Identifier,
@@ -26,6 +28,7 @@ from batchproc.setting_types import (
     OcrMode,
     PositiveDuration,
     Size,
+    StoredPath,
     Workers,
     distinct,
     wrong,
@@ -151,15 +154,21 @@ class OcrBounds(Section):
 class Ocr(Section):
     """How pages are recognised."""
 
-    languages: Languages = Field(
+    languages: DefaultLanguages = Field(
         default=("eng", "deu"), description="Languages when neither job nor document nor tenant says."
     )
-    mode: OcrMode = Field(default="skip", description="skip keeps a good text layer, redo recognises every page.")
+    mode: OcrMode = Field(
+        default="skip",
+        description="skip keeps a real text layer, redo recognises every page, force goes by pixels alone.",
+    )
     dpi: int = Field(default=300, ge=70, le=1200, description="Resolution at which PDF pages are rendered.")
     orientation: bool = Field(default=True, description="Detect pages that lie on their side or head, and turn them.")
     tessdata: Annotated[tuple[AbsolutePath, ...], Field(strict=False)] = Field(
         default=(),
         description="Folders of language files, the first that has a language wins; none means the packaged ones.",
+    )
+    keep: KeepPolicy = Field(
+        default="newest", description="Which revision counts: the newest, or the best as far as they can be compared."
     )
     bounds: OcrBounds = Field(default=OcrBounds(), description="What is refused as too_large.")
 
@@ -234,6 +243,14 @@ class Logging(Section):
     file: AbsolutePath | None = Field(default=None, description="A file that gets the same lines, appended.")
 
 
+class Retention(Section):
+    """How long what is no longer needed is kept."""
+
+    revisions: int = Field(
+        default=5, ge=1, le=1000, description="Complete revisions of a document kept besides the current one."
+    )
+
+
 class Settings(Section):
     """All settings of one process."""
 
@@ -255,6 +272,7 @@ class Settings(Section):
     kinds: dict[KindName, KindOverride] = Field(default={}, description="What to change of single kinds.")
     errors: Errors = Field(default=Errors(), description="What is kept of errors.")
     logging: Logging = Field(default=Logging(), description="The log.")
+    retention: Retention = Field(default=Retention(), description="How long what is no longer needed is kept.")
 
     @field_validator("dispatch")
     @classmethod
@@ -273,4 +291,8 @@ class TenantSettings(Section):
     """What one tenant's row may set; None leaves it to the settings file."""
 
     languages: Languages | None = Field(default=None, description="Languages of this tenant's documents.")
-    mode: OcrMode | None = Field(default=None, description="skip or redo.")
+    keep: KeepPolicy | None = Field(default=None, description="newest or best.")
+    mode: OcrMode | None = Field(default=None, description="skip, redo or force.")
+    password_file: StoredPath | None = Field(
+        default=None, description="A file of passwords for encrypted PDFs, one a line, readable for its owner alone."
+    )

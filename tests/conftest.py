@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from loguru import logger
 
-pytest_plugins = ["tests.database", "tests.faults.corpus_untouched"]
+pytest_plugins = ["tests.database", "tests.faults.corpus_untouched", "tests.mounts"]
 
 
 @pytest.fixture(autouse=True)

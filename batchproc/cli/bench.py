@@ -63,15 +63,17 @@ def queue(app: App, jobs: int, workers: int, runs: int, as_json: bool) -> None:
 @click.option("--pages", type=click.IntRange(1, 10_000), default=40, show_default=True, help="Pages in each run.")
 @click.option("--workers", type=click.IntRange(1, 64), help="Pages at a time; default: the CPUs.")
 @click.option("--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="The median counts.")
+@click.option("--peers", is_flag=True, help="Also the tesseract command and ocrmypdf, where installed.")
 @json_option
 @pass_app
-def ocr(app: App, pages: int, workers: int | None, runs: int, as_json: bool) -> None:
+def ocr(app: App, pages: int, workers: int | None, runs: int, peers: bool, as_json: bool) -> None:
     """Measure the recognition of drawn letters.
 
     They are read (300 dpi, no text layer) by turns with bare Tesseract loops. Timed from the first claim to the last
     settle, with the engines loaded on both sides.
     """
     from batchproc.ops.bench.ocr import bench_ocr
+    from batchproc.ops.bench.ocr_peers import installed_peers
 
     _quiet(app)
     status = StatusLine()
@@ -83,8 +85,18 @@ def ocr(app: App, pages: int, workers: int | None, runs: int, as_json: bool) -> 
         status.show(f"{(read - 1) % pages + 1} of {pages} pages" if read else "warming up")
 
     workers = workers or cpus_available()
+    found = installed_peers() if peers else {}
+    for name, peer in found.items():
+        status.tell(f"{name} {peer.version}" if peer is not None else f"{name} is not installed here, and left out")
     done = bench_ocr(
-        app.settings, _urls(app), pages=pages, workers=workers, runs=runs, tell=status.tell, observe=observe
+        app.settings,
+        _urls(app),
+        pages=pages,
+        workers=workers,
+        runs=runs,
+        tell=status.tell,
+        observe=observe,
+        peers=found,
     )
     status.clear()
     plain = done.plain()
@@ -98,6 +110,9 @@ def ocr(app: App, pages: int, workers: int | None, runs: int, as_json: bool) -> 
         f"{'+'.join(plain['languages'])}, word recall {plain['word_recall']:.3f}, "
         f"of the loops {plain['bare_loop_word_recall']:.3f}"
     )
+    for name, version in done.peers.items():
+        if version is not None:
+            click.echo(f"{plain[f'ratio_to_{name}']:.2f} times as fast as {name} {version}")
 
 
 def _quiet(app: App) -> None:

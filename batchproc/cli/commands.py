@@ -14,19 +14,23 @@ from batchproc.cli.import_ import import_
 from batchproc.cli.jobs import jobs
 from batchproc.cli.kinds import kinds
 from batchproc.cli.migrate import migrate
+from batchproc.cli.reprocess import reprocess
 from batchproc.cli.run import run
 from batchproc.cli.status import status
+from batchproc.cli.storage import storage
 from batchproc.cli.tenants import tenants
 
 _COMMANDS: tuple[click.Command, ...] = (
     run,
     import_,
     enqueue,
+    reprocess,
     status,
     jobs,
     documents,
     tenants,
     kinds,
+    storage,
     db,
     migrate,
     doctor,

@@ -1,28 +1,35 @@
-"""``documents``: list, show, text."""
+"""``documents``: list, show, text; its revisions are in ``document_revisions``."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
 from batchproc.cli.app import AFTER, ID, App, pass_app
+from batchproc.cli.document_revisions import known_document, restore_revision, set_text, show_diff, show_history
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
-from batchproc.core.errors import UsageError
 from batchproc.documents.listing import PAGE_SIZE, DocumentListing, ListedDocument, ListedRevision
 from batchproc.documents.paths import display_path, terminal_path
 from batchproc.log import one_line
 
 _COLUMNS = ("document_id", "tenant", "status", "failure_code", "page_count", "title", "tags", "path")
 _PAGE_COLUMNS = ("page", "state", "confidence", "words", "rotation", "seconds", "failure_code")
+_MORE_OF_A_PAGE = ("skew", "dpi", "dpi_estimated", "languages", "engine_calls", "kept_from")
+FAILED_PAGES_NAMED = 100
 _STATUSES = ("pending", "completed", "partial", "failed")
 
 
 @click.group(cls=JsonGroup)
 def documents() -> None:
-    """Look at documents and their text."""
+    """Look at documents, their text and its revisions."""
+
+
+documents.add_command(show_history)
+documents.add_command(show_diff)
+documents.add_command(restore_revision)
 
 
 @documents.command("list")
@@ -50,44 +57,51 @@ def show_document(app: App, document_id: int, as_json: bool) -> None:
     """Show a document and the pages of its current revision, or of the newest if none became current."""
     listing = DocumentListing(app.schema)
     with app.connect() as connection:
-        try:
-            row = _row(listing.one(connection, document_id), as_json)
-        except LookupError as error:
-            raise _unknown(error) from None
-        stored = app.documents.load(connection, document_id)
+        stored = known_document(app, connection, document_id)
+        row = _row(listing.one(connection, document_id), as_json)
         revision = listing.revision(connection, document_id)
         pages = listing.pages(connection, revision.revision_id) if revision else []
+    failed = [{"page": page.page, "code": page.failure_code} for page in pages if page.state == "failed"]
     row |= {
         "media_type": stored.media_type,
         "bytes": stored.bytes,
         "fields": stored.fields,
         "revision": revision.revision_id if revision else None,
         "ocr": _ocr(revision) if revision else None,
+        "failed_page_count": len(failed),
+        "failed_pages": failed[:FAILED_PAGES_NAMED],
     }
-    page_rows = [{column: getattr(page, column) for column in _PAGE_COLUMNS} for page in pages]
     if as_json:
-        emit_json(row | {"pages": page_rows})
+        columns = (*_PAGE_COLUMNS, *_MORE_OF_A_PAGE)
+        emit_json(row | {"pages": [{column: getattr(page, column) for column in columns} for page in pages]})
         return
+    row["failed_pages"] = [f"{page['page']} {page['code']}" for page in failed[:FAILED_PAGES_NAMED]]
     fields(list(row.items()))
-    if page_rows:
+    if pages:
         click.echo()
-        table(_PAGE_COLUMNS, [list(page.values()) for page in page_rows])
+        table(_PAGE_COLUMNS, [[getattr(page, column) for column in _PAGE_COLUMNS] for page in pages])
 
 
 @documents.command("text")
 @click.argument("document_id", type=ID)
+@click.option(
+    "--set",
+    "given",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="Give it this text instead, UTF-8, a form feed between pages; - is standard input. No OCR will replace it.",
+)
 @json_option
 @pass_app
-def show_text(app: App, document_id: int, as_json: bool) -> int:
+def show_text(app: App, document_id: int, given: BinaryIO | None, as_json: bool) -> int:
     """Print the text of a document, its pages separated by form feeds.
 
     Exits with 1 when it has none yet.
     """
+    if given is not None:
+        return set_text(app, document_id, given, as_json)
     with app.connect() as connection:
-        try:
-            document = app.documents.load(connection, document_id)
-        except LookupError as error:
-            raise _unknown(error) from None
+        document = known_document(app, connection, document_id)
         pages = app.documents.text(connection, document_id)
     if as_json:
         emit_json({"document_id": document_id, "pages": pages})
@@ -139,7 +153,3 @@ def _write(text: str) -> None:
     stream = sys.stdout.buffer
     stream.write(text.encode() + (b"" if text.endswith("\n") else b"\n"))
     stream.flush()
-
-
-def _unknown(error: LookupError) -> UsageError:
-    return UsageError(str(error), "see: batchproc documents list")

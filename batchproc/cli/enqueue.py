@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 import click
@@ -14,8 +14,10 @@ from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.output import emit_json, json_option
 from batchproc.core.errors import UsageError
 from batchproc.core.job import NewJob
+from batchproc.documents.languages import split_languages
 from batchproc.ops import enqueueing
 from batchproc.ops.enqueueing import JobLine
+from batchproc.ops.languages import LanguageCheck
 from batchproc.queue.store import Tenant, UnknownOwner
 
 
@@ -65,13 +67,47 @@ def enqueue(
         if not force:
             enqueueing.require_known_kind(app.registry, app.jobs, connection, kind)
 
-        def job(of: JobLine) -> NewJob:
-            return enqueueing.new_job(app.registry, owner, kind, of, lane=lane, priority=priority)
+        asked: dict[tuple[str, ...] | None, None] = {}
 
+        def job(of: JobLine) -> NewJob:
+            new = enqueueing.new_job(app.registry, owner, kind, of, lane=lane, priority=priority)
+            asked[enqueueing.asked_languages(new)] = None
+            return new
+
+        check = None
+        if kind in app.registry and app.registry[kind].spec.needs_languages:
+            check = LanguageCheck(app.settings, app.jobs, connection, owner.settings.get("languages"))
         if from_stdin:
             _many(app, connection, job, as_json)
         else:
-            _one(app, connection, owner, job(line), as_json)
+            new = job(line)
+            if check is not None:
+                asked = {_said(app, connection, owner, new): None}
+                if not force:
+                    check.require_detection(*asked)
+            _one(app, connection, owner, new, as_json)
+        if check is not None:
+            _warn(check, asked)
+
+
+def _said(app: App, connection: Connection[TupleRow], owner: Tenant, job: NewJob) -> tuple[str, ...] | None:
+    """The languages of its args, else those of its document's hint."""
+    asked = enqueueing.asked_languages(job)
+    document_id = job.document_id or job.args.get("document_id")
+    if asked is not None or document_id is None:
+        return asked
+    try:
+        hint = app.documents.of_tenant(owner.tenant_id).load(connection, document_id).language
+    except LookupError:
+        return None  # which is refused in a moment
+    return split_languages(hint) if hint else None
+
+
+def _warn(check: LanguageCheck, asked: Iterable[tuple[str, ...] | None]) -> None:
+    for languages in asked:
+        warning = check.warning(languages)
+        if warning is not None:
+            click.echo(f"warning: {warning}", err=True)
 
 
 def _one(app: App, connection: Connection[TupleRow], owner: Tenant, job: NewJob, as_json: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 import click
 
@@ -11,17 +10,20 @@ from batchproc.cli.app import App, pass_app
 from batchproc.cli.output import emit_json, json_option, table
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
-from batchproc.documents.languages import LANGUAGES_PATTERN
+from batchproc.documents.languages import hint_problem, split_languages
 from batchproc.documents.paths import display_path, terminal_path
 from batchproc.log import one_line
 from batchproc.ops.importing import KIND, ImportOptions, ImportResult, import_manifest, import_paths
+from batchproc.ops.languages import LanguageCheck
 
 
 @click.command("import")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=bytes), metavar="PATH...")
 @click.option("--tenant", required=True, metavar="SLUG", help="Whose documents they are.")
 @click.option("-r", "--recursive", is_flag=True, help="Of folders take all files below, not only the direct ones.")
-@click.option("--language", metavar="LANG[+LANG]", help="Language of the documents, such as deu or deu+eng.")
+@click.option(
+    "--language", metavar="LANG[+LANG]", help="Language of the documents: deu, deu+eng, or auto+deu+eng to detect it."
+)
 @click.option("--no-jobs", is_flag=True, help="Register only; enqueue nothing.")
 @click.option("--manifest", type=click.Path(path_type=bytes), metavar="FILE", help="Import what FILE names, see below.")
 @click.option("--lane", type=click.Choice(["interactive", "bulk"]), help="The lane of the jobs.  [default: bulk]")
@@ -48,6 +50,8 @@ def import_(
     folder of the file given). The same content again, within a tenant, adds a path to the document that is there,
     and no job. Names that begin with a dash come after --.
 
+    A language that neither this machine nor a node that runs now has is warned of; the files are imported all the same.
+
     FILE of --manifest has one JSON object per line: path (relative to FILE's folder), and, if known, external_id,
     language and title.
 
@@ -70,10 +74,16 @@ def import_(
     result = ImportResult()
     with app.connect() as connection:
         owner = app.jobs.tenant(connection, tenant)
+        check = LanguageCheck(app.settings, app.jobs, connection, owner.settings.get("languages"))
+        check.require_detection(_names(options.language))
         result.add(import_paths(connection, app.documents, app.jobs, owner, paths, options))
         if manifest is not None:
             result.add(import_manifest(connection, app.documents, app.jobs, owner, manifest, options))
+        hints = dict.fromkeys(document.language for document in result.documents if not document.duplicate)
+        warnings = [warning for hint in hints if (warning := check.warning(_names(hint))) is not None]
     _print(result, as_json)
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
     return 1 if result.rejected else 0
 
 
@@ -81,11 +91,17 @@ def _language(given: str | None) -> str | None:
     if given is None:
         return None
     hint = given.replace(",", "+")
-    if not re.fullmatch(LANGUAGES_PATTERN, hint):
+    problem = hint_problem(hint)
+    if problem is not None:
         raise UsageError(
-            f"--language {given!r} is no language", "use Tesseract's names, such as deu or deu+eng (batchproc doctor)"
+            f"--language {given[:80]!r} is no language: the languages {problem}",
+            "use Tesseract's names, such as deu, deu+eng or auto+deu+eng (batchproc doctor)",
         )
     return hint
+
+
+def _names(hint: str | None) -> tuple[str, ...] | None:
+    return None if hint is None else split_languages(hint)
 
 
 def _print(result: ImportResult, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,8 @@ from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option
 from batchproc.core.errors import UsageError
 from batchproc.handlers.args import describe_invalid
+from batchproc.handlers.password_file import UnusablePasswordFile, read_passwords
+from batchproc.ops.languages import LanguageCheck
 from batchproc.queue.store import Tenant
 from batchproc.settings import TenantSettings
 
@@ -57,12 +60,36 @@ def add_tenant(app: App, slug: str, as_json: bool) -> None:
 )
 @click.option("--unlimited", is_flag=True, help="Take --max-running back.")
 @click.option("--paused/--resumed", "paused", default=None, help="Claim none of its jobs, or claim them again.")
-@click.option("--languages", metavar="LANG[,LANG]", help="Languages of its documents; empty takes it back.")
-@click.option("--mode", type=click.Choice(["skip", "redo", ""]), help="How it treats text layers; empty takes it back.")
+@click.option(
+    "--languages",
+    metavar="LANG[,LANG]",
+    help="Languages of its documents, auto first to detect which; empty takes it back.",
+)
+@click.option(
+    "--mode", type=click.Choice(["skip", "redo", "force", ""]), help="How it treats text layers; empty takes it back."
+)
+@click.option(
+    "--keep",
+    type=click.Choice(["newest", "best", ""]),
+    help="Which revision gives the text; empty takes it back.",
+)
+@click.option(
+    "--password-file",
+    metavar="PATH",
+    help="Passwords for its encrypted PDFs, one a line, in a file of mode 0600; empty takes it back.",
+)
 @json_option
 @pass_app
 def set_tenant(
-    app: App, slug: str, as_json: bool, languages: str | None, mode: str | None, unlimited: bool, **changes: Any
+    app: App,
+    slug: str,
+    as_json: bool,
+    languages: str | None,
+    mode: str | None,
+    keep: str | None,
+    password_file: str | None,
+    unlimited: bool,
+    **changes: Any,
 ) -> None:
     """Change a tenant; what is not given stays."""
     if changes["weight"] is not None and math.isnan(changes["weight"]):
@@ -74,13 +101,35 @@ def set_tenant(
         settings["languages"] = [part.strip() for part in languages.split(",") if part.strip()] or None
     if mode is not None:
         settings["mode"] = mode or None
+    if keep is not None:
+        settings["keep"] = keep or None
+    if password_file is not None:
+        settings["password_file"] = password_file or None
     try:
         TenantSettings.model_validate_json(json.dumps({name: value for name, value in settings.items() if value}))
     except ValidationError as error:
         raise UsageError(f"tenant {slug}: {describe_invalid(error)}") from None
+    if password_file:
+        _require_usable(slug, Path(password_file))
     with app.connect() as connection:
+        check = LanguageCheck(app.settings, app.jobs, connection, settings.get("languages"))
+        if languages:
+            check.require_detection(None)
         tenant = app.jobs.set_tenant(connection, slug, unlimited=unlimited, settings=settings, **changes)
+        warning = check.warning(None) if languages else None
     _print(tenant, as_json)
+    if warning is not None:
+        click.echo(f"warning: tenant {slug}: {warning}", err=True)
+
+
+def _require_usable(slug: str, path: Path) -> None:
+    try:
+        read_passwords(path)
+    except UnusablePasswordFile as fault:
+        raise UsageError(
+            f"tenant {slug}: the password file {path} cannot be used: {fault}",
+            "it is a regular file of mode 0600 or 0400 that the user of the workers owns, on every node",
+        ) from None
 
 
 def _row(tenant: Tenant) -> dict[str, Any]:

@@ -18,7 +18,16 @@ from batchproc.core.outcome import ErrorClass
 from batchproc.core.transition import Transition
 
 ENVIRONMENT_CODES = frozenset(
-    {"internal_error", "invalid_args", "missing_language", "no_space", "poison", "source_missing", "unknown_kind"}
+    {
+        "internal_error",
+        "invalid_args",
+        "missing_language",
+        "no_space",
+        "permission_denied",
+        "poison",
+        "source_missing",
+        "unknown_kind",
+    }
 )
 """Codes that tell of a release, a machine, its settings or a mount; args were validated when they were enqueued, so
 that it is a release that no longer takes them. Never those of a document's content, nor timeouts: a few hundred bad

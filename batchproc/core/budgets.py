@@ -34,6 +34,11 @@ def charged(claim: Claim, error_class: ErrorClass) -> Counters:
     )
 
 
+def saved(counters: Counters) -> Counters:
+    """What a checkpoint leaves of them: attempts, crashes and timeouts are one at most."""
+    return Counters(min(counters.attempt, 1), min(counters.crashes, 1), min(counters.timeouts, 1), counters.node_losses)
+
+
 def released(claim: Claim) -> Counters:
     """The claim's counters when its attempt is given back unused."""
     return Counters(claim.attempt - 1, claim.crashes, claim.timeouts, claim.node_losses)

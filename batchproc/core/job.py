@@ -49,11 +49,16 @@ class KindSpec:
     lane: Lane | None = None
     failure_codes: frozenset[str] = frozenset()
     fails_document: bool = False
+    fails_page: bool = False
+    needs_languages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job to enqueue. ``run_at`` None means now, by the database's clock."""
+    """A job to enqueue. ``run_at`` None means now, by the database's clock.
+
+    ``languages``: what it asks for itself (see ``core.languages``); None leaves it to its args and its document.
+    """
 
     tenant_id: int
     kind: str
@@ -66,6 +71,7 @@ class NewJob:
     max_attempts: int | None = None
     campaign_id: int | None = None
     run_id: int | None = None
+    languages: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

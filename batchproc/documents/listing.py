@@ -49,7 +49,12 @@ class ListedRevision:
 
 @dataclass(frozen=True, slots=True)
 class ListedPage:
-    """A page of a revision. ``words`` is a count, ``rotation`` in degrees, ``confidence`` 0 to 100."""
+    """A page of a revision.
+
+    ``words`` is a count, ``rotation`` and ``skew`` are degrees clockwise that it was turned and straightened by,
+    ``confidence`` 0 to 100; ``engine_calls`` says how often the engine was called for it, ``kept_from`` in which
+    revision, if it was taken over from there.
+    """
 
     page: int
     state: str
@@ -58,6 +63,12 @@ class ListedPage:
     rotation: int | None
     seconds: float | None
     failure_code: str | None
+    skew: float | None
+    dpi: int | None
+    dpi_estimated: bool
+    languages: list[str] | None
+    engine_calls: int | None
+    kept_from: int | None
 
 
 @dataclass(frozen=True, slots=True)

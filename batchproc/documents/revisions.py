@@ -16,8 +16,10 @@ from psycopg import Connection, Cursor
 from psycopg.rows import DictRow, TupleRow, dict_row
 from psycopg.types.json import Jsonb
 
-from batchproc.core.limits import clean_text, clean_value
+from batchproc.core.keep import Verdict
+from batchproc.core.limits import clean_text
 from batchproc.database import SqlFolder
+from batchproc.documents.current_revision import CurrentRevision, Findings, Retention
 
 PageState = Literal["started", "text", "ocr", "blank", "failed"]
 
@@ -80,28 +82,22 @@ class PageRecord:
 
 @dataclass(frozen=True, slots=True)
 class PageProgress:
-    """How far a page of a revision is. ``starts`` counts the attempts that began it, ``seconds`` is of the last."""
+    """How far a page of a revision is.
+
+    ``starts`` counts the attempts that began it, ``seconds`` is of the last. ``kept_from`` names the revision in which
+    a page was read that was taken over as it was; its ``seconds`` were spent there, and are 0 here.
+    """
 
     state: PageState
     starts: int
     words: int
     seconds: float
     failure_code: str | None
+    kept_from: int | None = None
 
     @property
     def done(self) -> bool:
         return self.state != "started"
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What an OCR found out about the document itself. ``status`` is ``completed`` or ``partial``."""
-
-    status: Literal["completed", "partial"]
-    media_type: str
-    page_count: int
-    flags: tuple[str, ...]
-    pdf_title: str | None
 
 
 class RevisionStore:
@@ -110,6 +106,7 @@ class RevisionStore:
     def __init__(self, schema: str, *, tenant_id: int) -> None:
         self._tenant_id = tenant_id
         self._sql = SqlFolder("batchproc.documents", schema)
+        self._current = CurrentRevision(schema, tenant_id=tenant_id)
 
     def open_revision(self, connection: Connection[TupleRow], document_id: int) -> Revision | None:
         """The document's open revision, if it has one."""
@@ -118,6 +115,10 @@ class RevisionStore:
     def current_revision(self, connection: Connection[TupleRow], document_id: int) -> Revision | None:
         """The document's current revision, if it has one."""
         return self._revision(connection, "load_current_revision", document_id)
+
+    def completed_revision(self, connection: Connection[TupleRow], document_id: int, job_id: int) -> Revision | None:
+        """The newest revision of the document that the job completed, whether it became current or not."""
+        return self._revision(connection, "load_completed_revision", document_id, job_id=job_id)
 
     def begin(
         self, connection: Connection[TupleRow], document_id: int, spec: RevisionSpec, attempt: Attempt
@@ -152,16 +153,41 @@ class RevisionStore:
         rows = self._run(connection, "load_progress", revision_id=revision_id)
         return {row.pop("page"): PageProgress(**row) for row in rows}
 
-    def start_page(self, connection: Connection[TupleRow], revision_id: int, page: int, attempt: Attempt) -> None:
-        """Records that ``attempt`` begins a page."""
-        self._run(
+    def keep_pages(
+        self,
+        connection: Connection[TupleRow],
+        revision_id: int,
+        from_revision_id: int,
+        except_failed: bool = True,
+    ) -> int:
+        """Takes done pages of another revision of the same document over into an open one, as they are.
+
+        Pages that the open revision has already stay. The pages count in no usage: they were counted when they were
+        read.
+
+        Args:
+            except_failed: leave the failed pages out, so that they are read again.
+
+        Returns:
+            How many pages were taken over; none of a revision of another document or tenant.
+        """
+        values = {"from_revision_id": from_revision_id, "except_failed": except_failed}
+        return self._run(connection, "keep_pages", revision_id=revision_id, **values).rowcount
+
+    def start_page(self, connection: Connection[TupleRow], revision_id: int, page: int, attempt: Attempt) -> int:
+        """Records that ``attempt`` begins a page, and tells how many attempts did so by now."""
+        started = self._run(
             connection,
             "start_page",
             revision_id=revision_id,
             page=page,
             job_id=attempt.job_id,
             attempt=attempt.number,
-        )
+            claim_id=attempt.claim_id,
+        ).fetchone()
+        if started is None:
+            raise RuntimeError(f"page {page} of revision {revision_id} is done already")
+        return int(started["starts"])
 
     def finish_page(self, connection: Connection[TupleRow], revision_id: int, page: int, record: PageRecord) -> None:
         """Records what came of a started page, and counts it in the tenant's usage of the day."""
@@ -179,34 +205,38 @@ class RevisionStore:
             "languages": list(record.languages) or None,
             "engine_calls": record.engine_calls,
         }
-        finished = self._run(connection, "finish_page", revision_id=revision_id, page=page, **values)
+        with connection.pipeline():
+            finished = self._run(connection, "finish_page", revision_id=revision_id, page=page, **values)
+            self._run(connection, "count_page", state=record.state)
         if finished.rowcount != 1:
             raise RuntimeError(f"page {page} of revision {revision_id} was not started, or is done already")
-        self._run(connection, "count_page", state=record.state)
 
     def complete(
-        self, connection: Connection[TupleRow], document_id: int, revision_id: int, findings: Findings
-    ) -> bool:
-        """Ends a revision and makes it the current one, with what it found out about the document.
+        self,
+        connection: Connection[TupleRow],
+        document_id: int,
+        revision_id: int,
+        findings: Findings,
+        *,
+        retention: Retention | None = None,
+        node_id: UUID | None = None,
+    ) -> Verdict:
+        """Ends a revision and makes it the current one if ``retention`` says so; see `CurrentRevision.complete`.
+
+        Args:
+            node_id: the node that completed it.
 
         Returns:
-            False when the current revision was made by a person: that one stays.
+            Why it is current now, or is not: ``is_current``.
         """
-        ended = self._run(connection, "complete_revision", revision_id=revision_id)
-        if ended.rowcount != 1:
-            raise RuntimeError(f"revision {revision_id} is not open")
-        values = {
-            "status": findings.status,
-            "media_type": findings.media_type,
-            "page_count": findings.page_count,
-            "flags": list(findings.flags),
-            "fields": Jsonb(clean_value({"pdf_title": findings.pdf_title} if findings.pdf_title else {})),
-        }
-        changed = self._run(connection, "make_current", document_id=document_id, revision_id=revision_id, **values)
-        return changed.rowcount == 1
+        return self._current.complete(
+            connection, document_id, revision_id, findings, retention=retention or Retention(), node_id=node_id
+        )
 
-    def _revision(self, connection: Connection[TupleRow], statement: str, document_id: int) -> Revision | None:
-        row = self._run(connection, statement, document_id=document_id).fetchone()
+    def _revision(
+        self, connection: Connection[TupleRow], statement: str, document_id: int, **values: Any
+    ) -> Revision | None:
+        row = self._run(connection, statement, document_id=document_id, **values).fetchone()
         if row is None:
             return None
         own = {name: row.pop(name) for name in ("revision_id", "job_id", "claim_id")}

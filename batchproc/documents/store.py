@@ -155,6 +155,10 @@ class DocumentStore:
         """Sets one of the document's free fields to a JSON value."""
         self._write(connection, "set_field", document_id, fields=Jsonb(clean_value({name: value})))
 
+    def set_verified(self, connection: Connection[TupleRow], document_id: int) -> None:
+        """Records that the original was found to be what was imported, now."""
+        self._write(connection, "set_verified", document_id)
+
     def set_failure(
         self, connection: Connection[TupleRow], document_id: int, failure_code: str, *, keep_status: bool
     ) -> None:

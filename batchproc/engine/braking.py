@@ -43,6 +43,13 @@ class Braking:
         if braked is not None:
             self._due.append(braked)
 
+    def note_given_up(self, jobs: Iterable[tuple[str, int]], code: str) -> None:
+        """Jobs, as (kind, job_id), were discarded without an attempt."""
+        for kind, job_id in jobs:
+            braked = self._brake.note(kind, job_id, code)
+            if braked is not None:
+                self._due.append(braked)
+
     @property
     def due(self) -> bool:
         """Whether a kind is to be paused now."""

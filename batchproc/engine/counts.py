@@ -12,7 +12,11 @@ from batchproc.core.transition import Transition
 
 @dataclass
 class Counts:
-    """Attempts and jobs of one run; ``codes`` counts the failure codes of discarded jobs."""
+    """Attempts and jobs of one run; ``codes`` counts the failure codes of discarded jobs.
+
+    ``storages`` counts the jobs that wait for a storage by what their handlers said of it, of the first hundred such
+    texts.
+    """
 
     claimed: int = 0
     completed: int = 0
@@ -25,6 +29,7 @@ class Counts:
     partial: int = 0
     storage_unavailable: int = 0
     codes: Counter[str] = field(default_factory=Counter)
+    storages: Counter[str] = field(default_factory=Counter)
 
     def add(self, moved: Transition, stored: JobState) -> None:
         """Counts one settled attempt; ``stored`` is what the database made of it (it may be superseded)."""
@@ -40,9 +45,15 @@ class Counts:
             self.interrupted += 1
         elif moved.outcome == "snoozed":
             self.snoozed += 1
-            self.storage_unavailable += moved.error_class == "storage_unavailable"
+            if moved.error_class == "storage_unavailable":
+                self.storage_unavailable += 1
+                self._name_storage(moved.detail or "a storage is unavailable")
         else:
             self.retried += 1
+
+    def _name_storage(self, told: str) -> None:
+        if told in self.storages or len(self.storages) < _STORAGES_NAMED:
+            self.storages[told] += 1
 
     def rescue(self, jobs: int, discarded: int) -> None:
         """Counts claims taken back from dead nodes, and those of them that were given up on."""
@@ -50,6 +61,12 @@ class Counts:
         if discarded:
             self.discarded += discarded
             self.codes["poison"] += discarded
+
+    def give_up(self, code: str, jobs: int) -> None:
+        """Counts jobs that were discarded without an attempt."""
+        if jobs:
+            self.discarded += jobs
+            self.codes[code] += jobs
 
     def exit_code(self, accepted: Collection[str]) -> int:
         """3 when a storage was gone, 1 when jobs were discarded or documents ended partial, else 0."""
@@ -62,6 +79,7 @@ class Counts:
         return {name: getattr(self, name) for name in _SUMMARY}
 
 
+_STORAGES_NAMED = 100
 _SUMMARY = (
     "claimed",
     "completed",

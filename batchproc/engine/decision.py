@@ -11,8 +11,11 @@ from batchproc.core.settle import settle
 from batchproc.core.transition import Transition
 
 
-def decide(claim: Claim, outcome: Outcome, specs: Mapping[str, KindSpec], max_node_losses: int) -> Transition:
+def decide(
+    claim: Claim, outcome: Outcome, specs: Mapping[str, KindSpec], max_node_losses: int, *, page_failed: bool = False
+) -> Transition:
     """How the job moves on; a kind that is unknown here (a dead node's, perhaps) has the budgets of the defaults."""
     spec = specs.get(claim.kind) or KindSpec(claim.kind)
     # The jitter spreads retries and guards nothing.
-    return settle(claim, outcome, spec, max_node_losses=max_node_losses, jitter=random.random())  # noqa: S311
+    jitter = random.random()  # noqa: S311
+    return settle(claim, outcome, spec, max_node_losses=max_node_losses, jitter=jitter, page_failed=page_failed)

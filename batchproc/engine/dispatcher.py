@@ -28,6 +28,7 @@ from batchproc.engine.progress_notes import ProgressNotes
 from batchproc.engine.ready import ReadyQueues
 from batchproc.engine.settling import Settling, Written
 from batchproc.engine.stop import Stop
+from batchproc.engine.unserved import GivingUp
 from batchproc.engine.waiting import wait_readable
 from batchproc.queue.node_store import NodeStore
 
@@ -53,6 +54,7 @@ class Dispatcher:
         options: DispatchOptions,
         run_id: int,
         braking: Braking,
+        giving_up: GivingUp | None = None,
     ) -> None:
         self._store = store
         self._pool = pool
@@ -63,10 +65,11 @@ class Dispatcher:
         self._run_id = run_id
         self._ready = ReadyQueues(options.lane_weights, specs, options.scope)
         self._braking = braking
+        self._giving_up = giving_up
         self._alone = Alone(options.max_node_losses)
         self._backends = LeftBackends(store)
         self._progress = ProgressNotes(store, pool)
-        self._draining = Draining(store, self._ready, run_id, options)
+        self._draining = Draining(store, self._ready, run_id, options, giving_up)
         self._stop = Stop(options.shutdown_grace, pool.drain)
         self._database = DatabaseLink(connect, store, settling, options.outage_limit, self._pause, self._apply)
         self._lease_is_lost = False
@@ -101,7 +104,7 @@ class Dispatcher:
         while True:
             self._stop.heed()
             self._stop_what_the_lease_left()
-            news_reading.heed(self._news, self._ready, self._settling, self._pool)
+            news_reading.heed(self._news, self._ready, self._settling, self._pool, self._braking, self._giving_up)
             self._collect()
             progressed = self._tick_or_recover()
             if not progressed and (self._stopped() or self._drained()):
@@ -184,11 +187,14 @@ class Dispatcher:
         """Settles and claims in one transaction; False when there was nothing to do."""
         if self._braking.due:
             self._braking.pause(self.connection)
+        blamed = self._settling.write_blamed(self.connection)
+        if blamed is not None:
+            self._apply(blamed)
         if self._alone_is_next():
             return self._claim_alone()
         turns = self._choose()
         if not turns and not self._settling.pending:
-            return False
+            return blamed is not None
         endings = self._settling.endings(self.connection)
         settled, claims = self._store.tick(
             self.connection, endings, turns, limited=self._ready.limited(turns), run_id=self._run_id

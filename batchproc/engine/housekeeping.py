@@ -15,12 +15,14 @@ from batchproc.core.errors import BatchprocError
 from batchproc.core.fairness import Queue
 from batchproc.core.job import JobState, KindSpec
 from batchproc.core.outcome import ErrorClass, Failed
+from batchproc.engine.bad_pages import PageBlame
 from batchproc.engine.calm import Calm
-from batchproc.engine.decision import decide
+from batchproc.engine.gone_storages import GoneStorages
 from batchproc.engine.news import CancelRequested, Faulted, Hinted, NewsBox, ReadyNow, Rescued
 from batchproc.engine.outage import Outage
+from batchproc.engine.unserved import GivingUp
 from batchproc.queue.listener import Listener
-from batchproc.queue.node_store import Ended, NodeStore
+from batchproc.queue.node_store import Ended, NodeStore, Settled
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _JOIN_SECONDS = 2.0
@@ -36,6 +38,8 @@ class Housekeeping:
             that an outage does not make everybody rescue everybody.
         outage: how long looks may fail; then the dispatcher is told that the run has to end.
         calm: is told of every look.
+        giving_up: looks for jobs whose languages nobody has; without it none is given up.
+        gone: puts off what lies on a storage that is gone; without it each job finds that out by itself.
     """
 
     def __init__(
@@ -51,17 +55,20 @@ class Housekeeping:
         max_node_losses: int,
         outage: Outage,
         calm: Calm | None = None,
+        giving_up: GivingUp | None = None,
+        gone: GoneStorages | None = None,
     ) -> None:
         self._store = store
         self._connect = connect
         self._news = news
-        self._specs = specs
         self._schema = schema
         self._poll_interval = poll_interval
         self._lease = lease
         self._calm = calm or Calm(lease)
-        self._max_node_losses = max_node_losses
+        self._blame = PageBlame(schema, specs, max_node_losses)
         self._outage = outage
+        self._giving_up = giving_up
+        self._gone = gone
         self._pause = 0.0
         self._stop = Event()
         self._thread = Thread(target=self._keep, name="housekeeping", daemon=True)
@@ -129,8 +136,12 @@ class Housekeeping:
                 self._news.tell(Hinted(queue))
             if not promoted or self._stop.is_set():
                 break
+        if self._gone is not None:
+            self._gone.put_off(connection, self._stop)
         if self._calm.seconds >= self._lease and self._store.uptime(connection) >= self._lease:
             self._rescue(connection)
+        if self._giving_up is not None:
+            self._giving_up.look(connection, self._stop)
         ready = self._store.ready(connection)
         if ready:
             self._news.tell(ReadyNow(ready))
@@ -140,18 +151,23 @@ class Housekeeping:
         if not claims:
             return
         lost = Failed(ErrorClass.LEASE_EXPIRED, "lease_expired")
-        endings = [Ended(decide(claim, lost, self._specs, self._max_node_losses)) for claim in claims]
-        try:
-            settled = self._store.settle(connection, endings, rescue=True)
-        except psycopg.Error as error:
-            if connection.closed:
-                raise
-            # A row that a cut-off node's handler still holds keeps none of the others.
-            logger.error("a rescue of {} jobs failed ({}), one by one", len(endings), type(error).__name__)
-            settled = self._store.settle_one_by_one(connection, endings, rescue=True)
+        endings = self._blame.after_losses(connection, claims, lost)
+        settled = self._take_back(connection, [ending for ending in endings if ending.also is None])
+        if alone := [ending for ending in endings if ending.also is not None]:
+            settled.states.update(self._store.settle_one_by_one(connection, alone, rescue=True).states)
         if settled.states:
             discarded = sum(state is JobState.DISCARDED for state in settled.states.values())
             logger.warning("took back {} jobs of nodes whose lease has ended", len(settled.states))
             self._news.tell(Rescued(len(settled.states), discarded))
             for claim in claims:
                 self._news.tell(Hinted(Queue(claim.lane, claim.tenant_id, claim.kind)))
+
+    def _take_back(self, connection: Connection[TupleRow], endings: list[Ended]) -> Settled:
+        try:
+            return self._store.settle(connection, endings, rescue=True)
+        except psycopg.Error as error:
+            if connection.closed:
+                raise
+            # A row that a cut-off node's handler still holds keeps none of the others.
+            logger.error("a rescue of {} jobs failed ({}), one by one", len(endings), type(error).__name__)
+            return self._store.settle_one_by_one(connection, endings, rescue=True)

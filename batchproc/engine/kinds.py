@@ -14,6 +14,7 @@ from pebble import ProcessExpired, ProcessPool
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import KindSpec
+from batchproc.core.languages import AUTO
 from batchproc.engine import worker
 from batchproc.engine.pool import child_setup, forkserver
 from batchproc.handlers import registry
@@ -26,7 +27,10 @@ PRELOAD = ("batchproc.engine.worker", *registry.BUILT_IN)
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The kinds a worker of these settings can run, and the languages it can recognise."""
+    """The kinds a worker of these settings can run, and the languages it can recognise.
+
+    ``auto`` is one of them where it can detect languages.
+    """
 
     specs: dict[str, KindSpec]
     languages: tuple[str, ...]
@@ -63,11 +67,13 @@ def _describe(settings: Settings, log_to_stderr: bool) -> Kinds:
     if not log_to_stderr:
         worker.send_prints_to(settings.logging.file)
     # In the child alone: the node has no use for the engine's native code.
+    from batchproc.ocr import detection
     from batchproc.ocr.tesseract import TesseractEngine
 
     handlers = registry.for_settings(settings)
     engine = TesseractEngine(settings.ocr.tessdata)
     try:
-        return Kinds(handlers.specs(), tuple(sorted(engine.languages())), f"{engine.name} {engine.version}")
+        languages = engine.languages() | ({AUTO} if detection.is_installed() else set())
+        return Kinds(handlers.specs(), tuple(sorted(languages)), f"{engine.name} {engine.version}")
     finally:
         engine.close()

@@ -33,6 +33,17 @@ class Rescued:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenUp:
+    """(kind, job_id) of jobs that were discarded without an attempt: no live node has their languages.
+
+    ``brakes``: the node lacks what its own settings name, and the brake is to count them.
+    """
+
+    jobs: list[tuple[str, int]]
+    brakes: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """Every claim of this node by the database's word."""
 
@@ -53,16 +64,18 @@ class Faulted:
     error: Exception
 
 
-News = ReadyNow | Hinted | Rescued | Held | CancelRequested | Faulted
+News = ReadyNow | Hinted | Rescued | GivenUp | Held | CancelRequested | Faulted
 
 
 class NewsBox(Mailbox[News]):
-    """The dispatcher's mailbox. Unread, it holds no more than one of each, one hint per queue, and every rescue."""
+    """The dispatcher's mailbox. Unread, it holds no more than one of each, one hint per queue, and all that was rescued
+    or given up.
+    """
 
     def tell(self, news: News) -> None:
         """Puts it; what says the whole of something takes the place of an older word on it."""
         match news:
-            case Rescued():
+            case Rescued() | GivenUp():
                 self.put(news)
             case Hinted():
                 self.put(news, replaces=news.queue)

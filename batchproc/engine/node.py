@@ -17,13 +17,17 @@ from psycopg.rows import TupleRow
 from batchproc.core.brake import Braked
 from batchproc.core.errors import BatchprocError, UsageError
 from batchproc.core.job import Claim, Lane
+from batchproc.core.languages import AUTO, remedy
 from batchproc.core.outcome import Outcome
+from batchproc.core.transition import Transition
 from batchproc.database import Session, connect
 from batchproc.engine import kinds, scarcity, worker
+from batchproc.engine.bad_pages import PageBlame
 from batchproc.engine.braking import Braking
 from batchproc.engine.calm import Calm
 from batchproc.engine.dispatch_options import DispatchOptions
 from batchproc.engine.dispatcher import Dispatcher
+from batchproc.engine.gone_storages import GoneStorages
 from batchproc.engine.housekeeping import Housekeeping
 from batchproc.engine.joining import Joining
 from batchproc.engine.lease import Lease
@@ -35,6 +39,7 @@ from batchproc.engine.ready import Scope
 from batchproc.engine.run_report import RunOptions, RunReport
 from batchproc.engine.settling import Settling
 from batchproc.engine.signals import stopping_signals
+from batchproc.engine.unserved import PATIENCE, GivingUp
 from batchproc.engine.workdir import node_folder
 from batchproc.queue.kind_store import KindStore
 from batchproc.queue.node_store import NodeFacts, NodeStore
@@ -48,6 +53,8 @@ _APPLICATION = "batchproc node"
 _LOCK_TIMEOUT = "2s"
 _LEAST_PATIENCE = 10.0
 _CONNECT_SECONDS = 5
+# How often a node that does not end tries whether a storage is back, in seconds.
+_STORAGE_PAUSE = 60.0
 
 
 class Node:
@@ -93,16 +100,24 @@ class Node:
             stack.callback(forkserver.release)
             known = kinds.learn(self._settings, str(node_id), log_to_stderr=self._log_to_stderr)
             _require_known(options.scope, known)
-            store = NodeStore(self._settings.database.schema_name, node_id, known.specs)
-            braking = self._braking(options)
+            _require_detection(self._settings, known)
+            store = self._store(node_id, known)
+            braking, gone = self._braking(options), GoneStorages(store)
             settling = Settling(
-                store, known.specs, self._settings.retry.max_node_losses, self._observe, settled=braking.note
+                store,
+                known.specs,
+                self._settings.retry.max_node_losses,
+                self._observe,
+                settled=_both(braking.note, gone.note),
+                blame=PageBlame(self._settings.database.schema_name, known.specs, self._settings.retry.max_node_losses),
             )
             pool = stack.enter_context(self._pool(store, options.workers))
             news = NewsBox()
             stack.callback(news.close)
             joining = Joining(self._settings, self._connect, self._direct_sessions(), store)
-            run_id = joining.join(_facts(node_id, known, options), options.scope)
+            run_id = joining.join(self._facts(node_id, known, options), options.scope)
+            giving_up = self._giving_up(store, known, news, run_id, options)
+            store.take_up(run_id, _STORAGE_PAUSE if options.forever else None)
             dispatcher = Dispatcher(
                 store,
                 self._connect,
@@ -113,14 +128,16 @@ class Node:
                 self._dispatch_options(options),
                 run_id,
                 braking,
+                giving_up,
             )
             stack.callback(dispatcher.close)
             stack.enter_context(stopping_signals(dispatcher.request_stop))
-            stack.enter_context(self._housekeeping(store, known, news))
+            stack.enter_context(self._housekeeping(store, known, news, giving_up, gone))
             stack.enter_context(self._lease(store, known, options, dispatcher, news))
             try:
                 _drive(dispatcher, options)
                 braked = dispatcher.insist(lambda connection: braking.standing(connection, known.specs, options))
+                dispatcher.counts.storages.update(gone.jobs())
                 return self._leave(store, dispatcher, run_id, options, started, braked)
             except BaseException as error:
                 dispatcher.abandon()
@@ -188,7 +205,9 @@ class Node:
         return Outage(limit, "the database at database.direct_url", "start it when database.direct_url works")
 
     @contextlib.contextmanager
-    def _housekeeping(self, store: NodeStore, known: kinds.Kinds, news: NewsBox) -> Iterator[None]:
+    def _housekeeping(
+        self, store: NodeStore, known: kinds.Kinds, news: NewsBox, giving_up: GivingUp | None, gone: GoneStorages
+    ) -> Iterator[None]:
         settings = self._settings
         housekeeping = Housekeeping(
             store,
@@ -201,6 +220,8 @@ class Node:
             calm=self._calm,
             outage=self._housekeeping_outage(),
             max_node_losses=settings.retry.max_node_losses,
+            giving_up=giving_up,
+            gone=gone,
         )
         housekeeping.start()
         try:
@@ -222,7 +243,7 @@ class Node:
         def joined_again(connection: Connection[TupleRow]) -> None:
             # Not known as this node's before it has joined: the lease's thread would find that it has no lease.
             node_id, asked = uuid4(), time.monotonic()
-            store.join(connection, _facts(node_id, known, options), seconds)
+            store.join(connection, self._facts(node_id, known, options), seconds)
             store.node_id = node_id
             lease.renewed(asked)
 
@@ -240,6 +261,46 @@ class Node:
             yield
         finally:
             lease.stop()
+
+    def _store(self, node_id: UUID, known: kinds.Kinds) -> NodeStore:
+        return NodeStore(
+            self._settings.database.schema_name,
+            node_id,
+            known.specs,
+            languages=known.languages,
+            default_languages=self._settings.ocr.languages,
+        )
+
+    def _facts(self, node_id: UUID, known: kinds.Kinds, options: RunOptions) -> NodeFacts:
+        return NodeFacts(
+            node_id=node_id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            slots=options.workers,
+            kinds=tuple(sorted(known.specs)),
+            languages=known.languages,
+            engine_version=known.engine_version,
+            code_version=__version__,
+            default_languages=self._settings.ocr.languages,
+        )
+
+    def _giving_up(
+        self, store: NodeStore, known: kinds.Kinds, news: NewsBox, run_id: int, options: RunOptions
+    ) -> GivingUp | None:
+        """None for a single job: who looks at that one gives up no others."""
+        if options.single:
+            return None
+        dispatch = self._settings.dispatch
+        return GivingUp(
+            store,
+            news,
+            options.scope,
+            run_id,
+            patience=min(PATIENCE, dispatch.lease),
+            give_in=dispatch.drain_wait,
+            brake=None if dispatch.brake == "off" else int(dispatch.brake),
+            own_lacking=set(self._settings.ocr.languages) - set(known.languages),
+        )
 
     def _braking(self, options: RunOptions) -> Braking:
         jobs = self._settings.dispatch.brake
@@ -297,6 +358,14 @@ class Node:
             logger.warning("the node could not leave ({}): its lease ends by itself", type(failed).__name__)
 
 
+def _both(*told: Callable[[Claim, Transition], None]) -> Callable[[Claim, Transition], None]:
+    def tell(claim: Claim, moved: Transition) -> None:
+        for tell_one in told:
+            tell_one(claim, moved)
+
+    return tell
+
+
 def _drive(dispatcher: Dispatcher, options: RunOptions) -> None:
     if options.job_id is not None and not dispatcher.claim(options.job_id):
         raise does_not_wait(options.job_id)
@@ -306,22 +375,15 @@ def _drive(dispatcher: Dispatcher, options: RunOptions) -> None:
 def does_not_wait(job_id: int) -> UsageError:
     """The error for a job that was asked for by its id and is running, ended or not there."""
     return UsageError(
-        f"job {job_id} does not wait to be run, or no handler here knows its kind",
+        f"job {job_id} does not wait to be run, or no handler here knows its kind, or its languages are not installed"
+        " here",
         f"see: batchproc jobs show {job_id}; one that has ended waits again after: batchproc jobs retry {job_id}",
     )
 
 
-def _facts(node_id: UUID, known: kinds.Kinds, options: RunOptions) -> NodeFacts:
-    return NodeFacts(
-        node_id=node_id,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        slots=options.workers,
-        kinds=tuple(sorted(known.specs)),
-        languages=known.languages,
-        engine_version=known.engine_version,
-        code_version=__version__,
-    )
+def _require_detection(settings: Settings, known: kinds.Kinds) -> None:
+    if AUTO in settings.ocr.languages and AUTO not in known.languages:
+        raise UsageError("ocr.languages asks for auto, and languages cannot be detected here", remedy([AUTO]))
 
 
 def _require_known(scope: Scope, known: kinds.Kinds) -> None:

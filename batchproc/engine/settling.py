@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -14,6 +15,8 @@ from batchproc.core.fairness import Queue
 from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.core.outcome import Completed, Failed, Interrupted, Outcome
 from batchproc.core.transition import Transition
+from batchproc.documents.bad_pages import BegunPage
+from batchproc.engine.bad_pages import PageBlame
 from batchproc.engine.counts import Counts
 from batchproc.engine.decision import decide
 from batchproc.engine.pool.worker_pool import Ended as WorkEnded
@@ -36,6 +39,7 @@ class Settling:
     Args:
         observe: told every outcome before it is written, for the log and for ``--once``.
         settled: told every ending that was written.
+        blame: decides endings that may be a page's fault; without it none is.
     """
 
     def __init__(
@@ -45,12 +49,15 @@ class Settling:
         max_node_losses: int,
         observe: Callable[[Claim, Outcome, float], None],
         settled: Callable[[Claim, Transition], None] = lambda *_: None,
+        blame: PageBlame | None = None,
     ) -> None:
         self._store = store
         self._specs = specs
         self._max_node_losses = max_node_losses
         self._observe = observe
         self._settled = settled
+        self._blame = blame
+        self._pages: dict[UUID, BegunPage] = {}
         self._claims: dict[UUID, Claim] = {}
         self._ended: list[WorkEnded] = []
         self.stuck = StuckEndings()
@@ -110,12 +117,23 @@ class Settling:
         if unfinished:
             # A handler's checkpoint may have set the job's counters back meanwhile.
             self._claims.update(self._store.refreshed(connection, unfinished))
+        if self._blame is not None and (suspects := [end for end in ended if self._concerns_page(end)]):
+            claims = [self._claims[end.work.claim_id] for end in suspects]
+            self._pages.update(self._blame.begun(connection, claims))
         ordered = sorted(ended, key=lambda end: end.work.job_id)
         return [self._described_one(end) for end in ordered]
 
     def _described_one(self, end: WorkEnded) -> Ended:
-        moved = decide(self._claims[end.work.claim_id], end.outcome, self._specs, self._max_node_losses)
+        claim, page = self._claims[end.work.claim_id], self._pages.get(end.work.claim_id)
+        if self._blame is not None and page is not None and isinstance(end.outcome, Failed):
+            return replace(
+                self._blame.decided(claim, end.outcome, page), worker_pid=end.worker_pid, seconds=end.seconds
+            )
+        moved = decide(claim, end.outcome, self._specs, self._max_node_losses)
         return Ended(moved, end.worker_pid, end.seconds)
+
+    def _concerns_page(self, end: WorkEnded) -> bool:
+        return self._blame is not None and self._blame.concerns(self._claims[end.work.claim_id], end.outcome)
 
     def written(self, endings: Sequence[Ended], settled: Settled) -> Written:
         """Counts what was written and forgets it; what met an error that passes is stuck, and tried apart from others.
@@ -153,6 +171,14 @@ class Settling:
         ended = [end for end in self._ended if end.work.claim_id in due]
         return self._write_apart(connection, self._described(connection, ended)) if ended else Written([], [])
 
+    def write_blamed(self, connection: Connection[TupleRow]) -> Written | None:
+        """Writes the endings that may be a page's fault, each for itself; None when there are none.
+
+        They are few, and what is written of the page is in a transaction with the ending. Raises as ``write_apart``.
+        """
+        blamed = [end for end in self._ended if end.work.claim_id not in self.stuck and self._concerns_page(end)]
+        return self._write_apart(connection, self._described(connection, blamed)) if blamed else None
+
     def _write_apart(self, connection: Connection[TupleRow], endings: Sequence[Ended]) -> Written:
         return self.written(endings, self._store.settle_one_by_one(connection, endings))
 
@@ -180,6 +206,8 @@ class Settling:
 
     def _forget(self, claim_ids: Collection[UUID]) -> None:
         self._ended = [end for end in self._ended if end.work.claim_id not in claim_ids]
+        for claim_id in claim_ids:
+            self._pages.pop(claim_id, None)
         self.stuck.forget(claim_ids)
 
     def _count(self, claim: Claim, moved: Transition, stored: JobState) -> None:

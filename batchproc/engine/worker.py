@@ -226,7 +226,9 @@ class Worker:
         except Failure as failure:
             return ending.declared(entry.spec, failure)
         except StorageUnavailable as error:
-            return Failed(ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable", detail=error.detail)
+            return Failed(
+                ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable", ending.place(error), detail=error.detail
+            )
         except BaseException as error:
             if self._debug:
                 raise _DebugStop(error) from error

@@ -5,15 +5,17 @@ from __future__ import annotations
 import psycopg
 from pydantic import BaseModel
 
-from batchproc.documents.originals import OriginalError, StorageGone, is_storage_fault
+from batchproc.documents.original_faults import OriginalError, StorageGone, is_storage_fault, storage_silent
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Failure, StorageUnavailable
-from batchproc.handlers.ocr_options import OcrArgs, page_options
+from batchproc.handlers.ocr_options import OcrArgs, page_options, retention
 from batchproc.handlers.ocr_reading import PageCounts, Reading, UnreadableDocument
 from batchproc.handlers.registry import handler
 from batchproc.ocr.errors import FAILURE_CODES, OcrFailure
 
 FAILED_PAGES_SHOWN = 100
+# Of pages that nobody can read to the end: what the settle gave them, or the attempt after it.
+PAGE_CODES = frozenset({"stalled", "timeout", "poison", "out_of_memory", "page_failed"})
 _ORIGINAL_CODES = frozenset({"source_missing", "source_changed", "not_a_file", "outside_roots"})
 
 
@@ -39,8 +41,8 @@ class OcrResult(BaseModel):
     partial: bool
 
 
-# Budgets: a checkpoint per page sets timeouts and crashes back to one, and a page is skipped after two of them. So
-# that any number of bad pages can be passed, three have to fit.
+# Budgets: a page that is done, or failed by its second stall or crash, sets timeouts and crashes back to one. So that
+# any number of bad pages can be passed, three have to fit.
 @handler(
     "ocr",
     timeout=2 * 3600,
@@ -48,9 +50,9 @@ class OcrResult(BaseModel):
     max_timeouts=4,
     max_crashes=4,
     fails_document=True,
-    failure_codes=FAILURE_CODES
-    | _ORIGINAL_CODES
-    | {"permission_denied", "page_failed", "unknown_document", "no_space"},
+    fails_page=True,
+    needs_languages=True,
+    failure_codes=FAILURE_CODES | _ORIGINAL_CODES | PAGE_CODES | {"permission_denied", "unknown_document", "no_space"},
 )
 def ocr(ctx: Context, args: OcrArgs) -> OcrResult:
     """Reads the document's original and makes what it finds the current revision.
@@ -62,17 +64,21 @@ def ocr(ctx: Context, args: OcrArgs) -> OcrResult:
         document = ctx.documents.load(ctx.connection, args.document_id)
     except LookupError as error:
         raise Failure("unknown_document", detail=str(error)) from None
-    reading = Reading(ctx, document, page_options(ctx, document, args))
+    reading = Reading(
+        ctx, document, page_options(ctx, document, args), retention(ctx, args), only_failed=args.pages == "failed"
+    )
     try:
         done = reading.run()
     except (OcrFailure, OriginalError, UnreadableDocument) as error:
         _record_failure(ctx, reading, error.code)
         raise Failure(error.code, detail=error.detail) from error
     except StorageGone as error:
-        raise StorageUnavailable(str(error)) from error
+        ctx.log.warning("document {} waits for its storage: {}", document.document_id, error)
+        raise StorageUnavailable(error.summary) from error
     except OSError as error:
         if is_storage_fault(error):
-            raise StorageUnavailable(f"document {document.document_id}: {error.strerror}") from error
+            ctx.log.warning("document {} waits for its storage: {}", document.document_id, error.strerror)
+            raise StorageUnavailable(storage_silent(document.root, error)) from error
         raise
     except psycopg.errors.DiskFull as error:
         raise Failure("no_space", detail="the database's disk is full", retry=True) from error

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
-from functools import cached_property, lru_cache
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache, partial
+from itertools import zip_longest
 from pathlib import Path
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.documents.bad_pages import STARTS_PER_PAGE
+from batchproc.documents.current_revision import Findings, Retention
 from batchproc.documents.originals import Original
 from batchproc.documents.revisions import (
     Attempt,
-    Findings,
     PageProgress,
     PageRecord,
     Revision,
@@ -24,7 +26,9 @@ from batchproc.documents.revisions import (
 from batchproc.documents.store import Document
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Snooze
+from batchproc.handlers.password_file import tenant_passwords
 from batchproc.handlers.verified_originals import VerifiedOriginals
+from batchproc.ocr import detection
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.engine import require_languages
 from batchproc.ocr.errors import OcrFailure
@@ -33,8 +37,6 @@ from batchproc.ocr.source import Source, open_source
 from batchproc.ocr.tesseract import TesseractEngine
 from batchproc.queue.claims import ClaimFence
 
-# A page that this many attempts began and none finished is given up.
-STARTS_PER_PAGE = 2
 # How long to leave a document alone that another job is reading.
 BUSY_SECONDS = 60.0
 
@@ -68,19 +70,29 @@ class PageCounts:
 
 
 class Reading:
-    """One attempt's work on one document."""
+    """One attempt's work on one document.
 
-    def __init__(self, ctx: Context, document: Document, options: PageOptions) -> None:
+    Args:
+        only_failed: keep the pages of the current revision that did not fail. Without a current revision, or when the
+            document is another now, all pages are read; when none failed, nothing is done.
+    """
+
+    def __init__(
+        self, ctx: Context, document: Document, options: PageOptions, retention: Retention, *, only_failed: bool = False
+    ) -> None:
         self.ctx = ctx
         self.document = document
         self.options = options
+        self.retention = retention
         self._revisions = RevisionStore(ctx.settings.database.schema_name, tenant_id=ctx.tenant_id)
         self._attempt = Attempt(ctx.job_id, ctx.claim_id, ctx.attempt)
         self._originals = VerifiedOriginals(ctx, document)
         self._details: dict[int, str] = {}
+        self._only_failed = only_failed
+        self._kept: PageCounts | None = None
 
     def run(self) -> PageCounts:
-        """Reads what is left to read and makes the revision current.
+        """Reads what is left to read and makes the revision current, unless the policy keeps the one there is.
 
         Raises:
             OcrFailure, OriginalError, UnreadableDocument: the document cannot be read.
@@ -88,6 +100,8 @@ class Reading:
             Snooze: the node stops, or another job reads the document.
         """
         require_languages(self._engine, self.options.languages)
+        if self.options.detect:
+            detection.require()
         with self._originals.open() as original, closing(self._opened(original)) as source:
             spec = self._spec(source)
             if (done := self._done_before(spec)) is not None:
@@ -107,7 +121,7 @@ class Reading:
     def _opened(self, original: Original) -> Source:
         bounds = self.ctx.settings.ocr.bounds
         limits = Bounds(max_bytes=bounds.max_bytes, max_pages=bounds.max_pages, max_pixels=bounds.max_pixels)
-        return open_source(original.descriptor, bounds=limits)
+        return open_source(original.descriptor, bounds=limits, passwords=partial(tenant_passwords, self.ctx))
 
     def _spec(self, source: Source) -> RevisionSpec:
         options = self.options
@@ -115,35 +129,53 @@ class Reading:
             engine=self._engine.name,
             engine_version=self._engine.version,
             data_hash=self._engine.data_hash_of(options.languages),
-            profile={"mode": options.mode, "dpi": options.dpi, "orientation": options.orientation},
+            profile={"mode": options.mode, "dpi": options.dpi, "orientation": options.orientation}
+            | ({"detect": detection.version()} if options.detect else {}),
             languages=options.languages,
             source_sha256=self.document.sha256,
             page_count=source.page_count,
         )
 
     def _done_before(self, spec: RevisionSpec) -> PageCounts | None:
-        """What this job did when only its ending was lost: the same text would come of reading it all again."""
+        """What there is when there is nothing to do: only this job's ending was lost, or no page failed that it is for.
+
+        The same text would come of reading it all again. A revision whose pages are to be kept is remembered.
+        """
         connection = self.ctx.connection
-        current = self._revisions.current_revision(connection, self._id)
-        if current is None or current.job_id != self.ctx.job_id or current.spec != spec:
+        ended = self._revisions.completed_revision(connection, self._id, self.ctx.job_id)
+        if ended is not None and ended.spec == spec:
+            return PageCounts.of(ended.revision_id, self._revisions.pages(connection, ended.revision_id))
+        current = self._revisions.current_revision(connection, self._id) if self._only_failed else None
+        if current is None or not _of_same_pages(current.spec, spec):
             return None
         counts = PageCounts.of(current.revision_id, self._revisions.pages(connection, current.revision_id))
-        return None if counts.failed else counts
+        if not counts.failed:
+            return counts
+        self._kept = counts
+        return None
 
     def _own_revision(self, spec: RevisionSpec) -> int:
-        """The id of a revision to work on: the open one if it would give the same text, else a new one."""
+        """The id of a revision to work on: the open one if it would give the same text, else a new one.
+
+        With the pages to keep already in it.
+        """
         found = self._revisions.open_revision(self.ctx.connection, self._id)
         if found is not None and self._is_read_by_another(found):
             raise Snooze(BUSY_SECONDS)
         with self.ctx.transaction() as connection:
-            if found is not None and found.spec == spec:
-                if self._revisions.take_over(connection, found, self._attempt):
-                    return found.revision_id
-            elif found is None or self._revisions.abandon(connection, found):
-                begun = self._revisions.begin(connection, self._id, spec, self._attempt)
-                if begun is not None:
-                    return begun
-        raise Snooze(BUSY_SECONDS)  # another job was quicker
+            own = self._taken(connection, found, spec)
+            if own is None:
+                raise Snooze(BUSY_SECONDS)  # another job was quicker
+            if self._kept is not None:
+                self._revisions.keep_pages(connection, own, self._kept.revision_id)
+        return own
+
+    def _taken(self, connection: Connection[TupleRow], found: Revision | None, spec: RevisionSpec) -> int | None:
+        if found is not None and found.spec == spec:
+            return found.revision_id if self._revisions.take_over(connection, found, self._attempt) else None
+        if found is None or self._revisions.abandon(connection, found):
+            return self._revisions.begin(connection, self._id, spec, self._attempt)
+        return None
 
     def _is_read_by_another(self, revision: Revision) -> bool:
         if revision.job_id is None or revision.claim_id in (None, self.ctx.claim_id):
@@ -154,24 +186,37 @@ class Reading:
 
     def _read_pages(self, source: Source, revision_id: int) -> None:
         known = self._revisions.pages(self.ctx.connection, revision_id)
-        done = sum(page.done for page in known.values())
-        self.ctx.progress(done, source.page_count)
-        for number in range(1, source.page_count + 1):
-            page = known.get(number)
-            if page is not None and page.done:
-                continue
-            if self.ctx.stopping:
-                raise Snooze(0)
-            record = self._given_up(number) if _is_hopeless(page) else self._read_page(source, revision_id, number)
-            with self.ctx.transaction() as connection:
-                self._revisions.finish_page(connection, revision_id, number, record)
-                self.ctx.checkpoint(connection)
-            done += 1
-            self.ctx.progress(done, source.page_count)
-
-    def _read_page(self, source: Source, revision_id: int, number: int) -> PageRecord:
+        total = source.page_count
+        left = [page for page in range(1, total + 1) if page not in known or not known[page].done]
+        self.ctx.progress(total - len(left), total)
+        if not left:
+            return
+        if self.ctx.stopping:
+            raise Snooze(0)
         with self.ctx.transaction() as connection:
-            self._revisions.start_page(connection, revision_id, number, self._attempt)
+            starts = self._start(connection, revision_id, left[0])
+        for done, (page, following) in enumerate(zip_longest(left, left[1:]), total - len(left) + 1):
+            record = self._given_up(page) if starts > STARTS_PER_PAGE else self._read_page(source, page)
+            with self.ctx.transaction() as connection:
+                self._revisions.finish_page(connection, revision_id, page, record)
+                self._checkpoint(connection)
+                stopping = following is not None and self.ctx.stopping
+                if following is not None and not stopping:
+                    # One commit for both; it is there before the engine sees the page.
+                    starts = self._start(connection, revision_id, following)
+            self.ctx.progress(done, total)
+            if stopping:
+                raise Snooze(0)
+
+    def _start(self, connection: Connection[TupleRow], revision_id: int, page: int) -> int:
+        return self._revisions.start_page(connection, revision_id, page, self._attempt)
+
+    def _checkpoint(self, connection: Connection[TupleRow]) -> None:
+        self.ctx.checkpoint(connection)
+        # The job's attempts count from here again, and so do the starts of the next page.
+        self._attempt = replace(self._attempt, number=min(self._attempt.number, 1))
+
+    def _read_page(self, source: Source, number: int) -> PageRecord:
         started = time.monotonic()
         try:
             found = read_page(source.page(number - 1), self._engine, self.options)
@@ -193,6 +238,11 @@ class Reading:
         if len(counts.failed) == counts.pages:
             number, code = counts.failed[0]
             raise UnreadableDocument(code, self._details.get(number, f"none of {counts.pages} pages could be read"))
+        if self._kept is not None and _numbers(counts.failed) == _numbers(self._kept.failed):
+            self.ctx.log.warning("the failed pages of document {} failed again: it keeps its text", self._id)
+            with self.ctx.transaction() as connection:
+                self.give_up(connection)
+            return self._kept
         findings = Findings(
             status="partial" if counts.failed else "completed",
             media_type=source.media_type,
@@ -201,8 +251,13 @@ class Reading:
             pdf_title=source.title,
         )
         with self.ctx.transaction() as connection:
-            if not self._revisions.complete(connection, self._id, revision_id, findings):
-                self.ctx.log.info("document {} keeps the text that a person gave it", self._id)
+            fence = ClaimFence(self.ctx.settings.database.schema_name)
+            node_id = fence.node(connection, self.ctx.job_id, self.ctx.claim_id)
+            verdict = self._revisions.complete(
+                connection, self._id, revision_id, findings, retention=self.retention, node_id=node_id
+            )
+        if not verdict.is_current:
+            self.ctx.log.info("document {} keeps the text it has, not revision {}: {}", self._id, revision_id, verdict)
         return counts
 
     @property
@@ -223,8 +278,12 @@ class UnreadableDocument(Exception):
         self.detail = detail
 
 
-def _is_hopeless(page: PageProgress | None) -> bool:
-    return page is not None and page.starts >= STARTS_PER_PAGE
+def _of_same_pages(one: RevisionSpec, other: RevisionSpec) -> bool:
+    return (one.source_sha256, one.page_count) == (other.source_sha256, other.page_count)
+
+
+def _numbers(failed: list[tuple[int, str]]) -> list[int]:
+    return [number for number, _ in failed]
 
 
 @lru_cache(maxsize=1)

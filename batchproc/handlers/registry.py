@@ -57,6 +57,8 @@ def handler(
     lane: Lane | None = None,
     failure_codes: Collection[str] = (),
     fails_document: bool = False,
+    fails_page: bool = False,
+    needs_languages: bool = False,
 ) -> Callable[[Function], Function]:
     """Declares the function below it as the handler of kind ``name``.
 
@@ -64,7 +66,11 @@ def handler(
     model (only what that declares is stored) or None. It may run again after a crash, so it has to be
     idempotent. Times in seconds. Budgets and backoff that are None are those of ``retry:`` in the settings, and
     every option can be overridden under ``kinds:`` there. With ``fails_document`` a discarded job marks its
-    document, unless that was completed before, as failed.
+    document, unless that was completed before, as failed. With ``fails_page``, for a kind that reads pages through
+    ``batchproc.documents.revisions``, the second attempt that stalls, times out, runs out of memory or dies on a page
+    marks it as failed and is a checkpoint, so that the next attempt passes it. With
+    ``needs_languages`` only nodes claim a job that have the languages it asks for (``languages`` of its args), else
+    those of its document, its tenant or the settings; without such a node it ends as ``missing_language``.
     """
     for named in (name, *failure_codes):
         if not CODE.match(named):
@@ -89,6 +95,8 @@ def handler(
         lane=lane,
         failure_codes=frozenset(failure_codes),
         fails_document=fails_document,
+        fails_page=fails_page,
+        needs_languages=needs_languages,
     )
 
     def declare(function: Function) -> Function:

@@ -30,10 +30,12 @@ class Bounds:
 
     Attributes:
         max_bytes: size of the file.
-        max_pages: pages of a PDF, frames of a TIFF or GIF.
+        max_pages: pages of a PDF, frames of an image file.
         max_pixels: width times height of one page as decoded or rendered, and of each image within a PDF page.
         max_document_pixels: the same summed over the pages (PDF: as if all were rendered at `NOMINAL_DPI`).
         max_page_characters: characters of one page's text layer.
+        max_stream_bytes: what any packed stream of a PDF may unpack to, images and attachments apart. Drawings of maps
+            have pages of some ten million bytes.
     """
 
     max_bytes: int = 2**30
@@ -41,6 +43,7 @@ class Bounds:
     max_pixels: int = 120_000_000
     max_document_pixels: int = 100_000_000_000
     max_page_characters: int = 2_000_000
+    max_stream_bytes: int = 2**27
 
     def check_bytes(self, count: int) -> None:
         """Raises OcrFailure `empty_file` for no bytes, `too_large` for too many."""

@@ -9,6 +9,7 @@ from typing import Protocol
 from PIL import Image
 
 from batchproc.ocr.errors import OcrFailure
+from batchproc.ocr.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,22 @@ class Recognised:
         confidence: mean over the words, 0 to 100; None without words. Comparable only within one engine, version and
             data.
         words: words in `text`, separated by white space.
-        rotation: degrees by which the engine itself took the page to be turned, see `Orientation.degrees`.
+        rotation: degrees clockwise by which the page had to be turned to be upright; from an engine, by which it itself
+            took the page to be turned, see `Orientation.degrees`.
+        skew: degrees clockwise by which the page was straightened before it was read; 0 when it was not.
+        languages: what it was recognised in; an engine leaves them out.
+        engine_calls: recognitions that led here, those with a worse outcome too.
+        layout: where the words of `text` stand; None unless it was asked for.
     """
 
     text: str
     confidence: float | None
     words: int
     rotation: int = 0
+    skew: float = 0.0
+    languages: tuple[str, ...] = ()
+    engine_calls: int = 1
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True)
@@ -66,13 +76,16 @@ class Engine(Protocol):
             OcrFailure: `missing_language`.
         """
 
-    def recognise(self, image: Image.Image, *, dpi: int, languages: tuple[str, ...]) -> Recognised:
+    def recognise(
+        self, image: Image.Image, *, dpi: int, languages: tuple[str, ...], layout: bool = False
+    ) -> Recognised:
         """The text of a page.
 
         Args:
             image: mode "L".
             dpi: its resolution.
             languages: at least one, the most likely first.
+            layout: say also where the words stand, in pixels of `image`.
 
         Raises:
             OcrFailure: `missing_language` or `engine_failed`.

@@ -9,7 +9,7 @@ FAILURE_CODES: Final = frozenset(
         "too_large",  # more bytes, pages or pixels than the bounds allow
         "encrypted",  # needs a password, or another one
         "unreadable_file",  # damaged: cannot be opened, or one of its pages cannot be decoded
-        "unsupported_type",  # by its content no PDF, TIFF, PNG, JPEG or GIF
+        "unsupported_type",  # by its content none that is read, see batchproc.ocr.formats
         "empty_file",  # has no bytes
         "missing_language",  # the engine has no data, or no usable data, for a wanted language
         "engine_failed",  # the engine gave up on a page that was decoded well

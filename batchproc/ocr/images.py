@@ -1,43 +1,26 @@
-"""TIFF, PNG, JPEG and GIF through Pillow. Pages are frames."""
+"""TIFF, PNG, JPEG, JPEG 2000, WebP, GIF, BMP and HEIC through Pillow. Pages are frames, also those of animations."""
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
 import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageChops, ImageOps
 
-from batchproc.ocr import memory
+from batchproc.ocr import image_headers, memory, tiff
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.errors import OcrFailure
+from batchproc.ocr.formats import PILLOW_FORMATS
 from batchproc.ocr.pages import PageImage
 from batchproc.ocr.pixels import to_grey
 from batchproc.ocr.resolution import credible, squared, useful
+from batchproc.ocr.stated_resolution import Stated, stated_by
 from batchproc.ocr.stream import SourceStream
 
-_FORMATS: Final = {"image/tiff": "TIFF", "image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF"}
 _SIDEWAYS: Final = (5, 6, 7, 8)  # EXIF orientations that swap width and height
-_PHOTOMETRIC: Final = 262
-_WHITE_IS_ZERO: Final = 0
-
-
-def _silence_libtiff() -> None:
-    """Keeps libtiff from writing its errors to the process's standard error: Pillow raises what matters of them.
-
-    Pillow has no switch for this, but its extension module leads to the libtiff that it is linked with.
-    """
-    extension = importlib.util.find_spec("PIL._imaging")
-    library = ctypes.CDLL(extension.origin if extension is not None else None)
-    for name in ("TIFFSetErrorHandler", "TIFFSetWarningHandler"):
-        if hasattr(library, name):
-            setter = getattr(library, name)
-            setter.argtypes, setter.restype = [ctypes.c_void_p], ctypes.c_void_p
-            setter(None)
 
 
 class ImageSource:
@@ -55,9 +38,11 @@ class ImageSource:
         self.media_type = media_type
         self._bounds = bounds
         self._stream = stream
-        _silence_libtiff()
+        tiff.prepare()
         with _decoding(stream):
-            self._image = Image.open(stream, formats=[_FORMATS[media_type]])
+            self._check_header()
+            stream.seek(0)
+            self._image = Image.open(stream, formats=[PILLOW_FORMATS[media_type]])
         try:
             frames = self._frames()
             bounds.check_document(frames)
@@ -76,17 +61,30 @@ class ImageSource:
             warnings.simplefilter("ignore")
             self._image.close()
 
-    def _frames(self) -> list[tuple[int, int] | OcrFailure]:
-        if self.media_type == "image/tiff":
-            return list(self._tiff_frames())
-        size = self._judge(*self._image.size)
-        if self.media_type != "image/gif" or isinstance(size, OcrFailure):
-            return [size]
-        with _decoding(self._stream):
-            return [size] * getattr(self._image, "n_frames", 1)
+    def _check_header(self) -> None:
+        """What has to be known before Pillow opens the file."""
+        self._stream.seek(0)
+        head = self._stream.read(image_headers.WEBP_HEAD)
+        tiff.require_little_endian(head)
+        canvas = image_headers.webp_canvas(head) if self.media_type == "image/webp" else None
+        if canvas is not None:
+            self._bounds.check_pixels(*canvas)
 
-    def _tiff_frames(self) -> Iterator[tuple[int, int] | OcrFailure]:
-        """Follows the chain of directories, of which Pillow ends a loop at the first that it has seen before.
+    def _frames(self) -> list[tuple[int, int] | OcrFailure]:
+        if self.media_type in ("image/tiff", "image/heic", "image/heif"):
+            return list(self._sized_frames())
+        size = self._judge(*self._image.size)
+        if isinstance(size, OcrFailure):
+            return [size]
+        if self.media_type == "image/gif":  # Pillow follows all frames, be they millions, to count them
+            count = image_headers.gif_frames(self._stream, self._bounds.max_pages)
+        else:
+            count = getattr(self._image, "n_frames", 1)
+        self._bounds.check_pages(count)
+        return [size] * max(1, count)
+
+    def _sized_frames(self) -> Iterator[tuple[int, int] | OcrFailure]:
+        """Follows a TIFF's chain of directories, of which Pillow ends a loop at the first that it has seen before.
 
         After a directory that cannot be read the next is unknown: it counts as a page, that fails, and is the last.
         """
@@ -132,14 +130,20 @@ class ImagePage:
             self._image.seek(self._index)
             width, height = self._image.size
             self._bounds.check_pixels(width, height)
+            self._bounds.check_pixels(*tiff.block(self._image))
+            tiff.require_sound(self._image)
         with memory.room(memory.PER_PIXEL * width * height), _decoding(self._stream):
-            resolution = credible(self._image.size, _stated_resolution(self._image))
-            inverted = _is_inverted(self._image)
+            resolution = credible(self._image.size, self._stated())
+            inverted = tiff.counts_from_white(self._image)
             if self._image.mode == "RGB":
                 self._image.draft("L", None)  # a JPEG decodes to grey at a third of the memory; others ignore it
             self._image.load()
-            grey = to_grey(_upright(self._image), inverted=inverted)
-        return useful(*squared(grey, resolution), wanted=dpi, max_pixels=self._bounds.max_pixels)
+            grey = to_grey(tiff.without_sign(_upright(_as_printed(self._image))), inverted=inverted)
+        return useful(squared(grey, resolution), wanted=dpi, max_pixels=self._bounds.max_pixels)
+
+    def _stated(self) -> Stated:
+        stated = stated_by(self._image)
+        return stated.turned() if _orientation(self._image) in _SIDEWAYS else stated
 
 
 @contextmanager
@@ -165,17 +169,6 @@ def _decoding(stream: io.BufferedReader[SourceStream]) -> Iterator[None]:
         Image.MAX_IMAGE_PIXELS = limit
 
 
-def _stated_resolution(image: Image.Image) -> tuple[float, float] | None:
-    """The resolution that the file names, horizontal and vertical as the page is seen, in dots per inch."""
-    stated = image.info.get("dpi") or image.info.get("resolution")  # TIFFs without a unit mean inches, mostly
-    try:
-        horizontal, vertical = (float(value) for value in stated)  # type: ignore[union-attr]  # whatever a file holds
-    except (TypeError, ValueError, ZeroDivisionError):
-        return None
-    sideways = _orientation(image) in _SIDEWAYS
-    return (vertical, horizontal) if sideways else (horizontal, vertical)
-
-
 def _upright(image: Image.Image) -> Image.Image:
     """The image as its EXIF orientation wants to be seen; the same object, not a copy, when that is as it is."""
     return image if _orientation(image) == 1 else ImageOps.exif_transpose(image)
@@ -187,7 +180,8 @@ def _orientation(image: Image.Image) -> int:
     return found if isinstance(found, int) else 1
 
 
-def _is_inverted(image: Image.Image) -> bool:
-    """Whether 16-bit grey counts from white: the one TIFF kind that Pillow does not turn itself."""
-    tags = getattr(image, "tag_v2", {})
-    return image.mode.startswith("I;16") and tags.get(_PHOTOMETRIC) == _WHITE_IS_ZERO
+def _as_printed(image: Image.Image) -> Image.Image:
+    """A CMYK JPEG as amounts of ink. Pillow takes each for one of Adobe's, which hold amounts of paper left white."""
+    if image.format == "JPEG" and image.mode == "CMYK" and "adobe" not in image.info:
+        return ImageChops.invert(image)
+    return image

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from batchproc.ocr.engine import Engine
-from batchproc.ocr.pages import SourcePage
-from batchproc.ocr.pixels import is_blank
+from batchproc.ocr.blank import is_blank
+from batchproc.ocr.detection import recognise_detecting
+from batchproc.ocr.engine import Engine, Recognised
+from batchproc.ocr.errors import OcrFailure
+from batchproc.ocr.layout import Line
+from batchproc.ocr.missed_words import seen_on, with_missed_words
+from batchproc.ocr.mixed_page import with_images
+from batchproc.ocr.pages import PageImage, SourcePage, TextLayer
+from batchproc.ocr.reading_order import merged_text
 from batchproc.ocr.recognition import recognise
-from batchproc.ocr.text_layer import is_good
+from batchproc.ocr.text_layer import is_real
+from batchproc.ocr.with_layout import WithLayout
 
 
 @dataclass(frozen=True)
@@ -19,15 +26,19 @@ class PageOptions:
 
     Attributes:
         languages: the most likely first.
-        mode: "skip" keeps a good text layer, "redo" recognises in any case.
+        mode: "skip" keeps a real text layer, and recognises images beside it. "redo" recognises every page; of a real,
+            visible layer it keeps what recognition missed. "force" goes by the pixels alone, and reads also what looks
+            blank.
         dpi: resolution for rendering, and above which (twice) scans are reduced.
         orientation: find pages that lie on their side or head.
+        detect: tell the language of each page's text, and read it with that one first; see `ocr.detection`.
     """
 
     languages: tuple[str, ...]
-    mode: Literal["skip", "redo"] = "skip"
+    mode: Literal["skip", "redo", "force"] = "skip"
     dpi: int = 300
     orientation: bool = True
+    detect: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,18 +46,18 @@ class PageText:
     """What was read.
 
     Attributes:
-        state: "text" from the page's own layer, "ocr", or "blank": decided from the pixels, so an "ocr" page may have
-            no text.
+        state: "text" when all of it is from the page's own layer, "ocr" when some of it was recognised, or "blank":
+            decided from the pixels, so an "ocr" page may have no text.
         text: lines end in line feeds.
-        confidence: 0 to 100; None without words and for text layers.
-        words: separated by white space.
+        confidence: 0 to 100, mean over the recognised words in it; None without such.
+        words: in `text`, separated by white space.
         rotation: degrees clockwise by which the page was turned to be upright, beyond what the file itself says.
         seconds: elapsed, decoding and all.
-        dpi: resolution that was recognised; None for text layers.
+        dpi: resolution that was recognised, of the largest image where there are several; None for "text".
         skew: degrees clockwise by which the page was straightened before recognition; 0 when it was not.
         dpi_estimated: the file named no credible resolution.
-        languages: what it was recognised in; empty without OCR.
-        engine_calls: how often the engine was called.
+        languages: what it was recognised in; empty unless its state is "ocr".
+        engine_calls: how often the engine was called, also for images that turned out to hold no words.
     """
 
     state: Literal["text", "ocr", "blank"]
@@ -70,12 +81,80 @@ def read_page(page: SourcePage, engine: Engine, options: PageOptions) -> PageTex
         OSError: the storage failed.
     """
     started = time.perf_counter()
-    layer = page.text_layer() if options.mode == "skip" else None
-    if layer is not None and is_good(layer):
-        return PageText("text", layer.text, None, len(layer.text.split()), 0, time.perf_counter() - started, None)
+    found = None
+    if options.mode == "skip":
+        layer = page.text_layer()
+        found = _kept(layer, engine, options) if layer is not None and is_real(layer) else None
+    return replace(found or _recognised(page, engine, options), seconds=time.perf_counter() - started)
+
+
+def _kept(layer: TextLayer, engine: Engine, options: PageOptions) -> PageText | None:
+    """The layer with what images add to it; None if it does not count."""
+    found = with_images(layer, lambda image: _read(image, WithLayout(engine), options), dpi=options.dpi)
+    if found is None:
+        return None
+    words = len(found.text.split())
+    if found.confidence is None:
+        return PageText("text", found.text, None, words, 0, 0.0, None, engine_calls=found.engine_calls)
+    return PageText(
+        "ocr",
+        found.text,
+        found.confidence,
+        words,
+        found.rotation,
+        0.0,
+        found.dpi,
+        found.skew,
+        found.dpi_estimated,
+        found.languages,
+        found.engine_calls,
+    )
+
+
+def _recognised(page: SourcePage, engine: Engine, options: PageOptions) -> PageText:
+    """The page from its pixels."""
     image = page.image(options.dpi)
-    if is_blank(image.pixels, image.dpi):
-        return PageText("blank", "", None, 0, 0, time.perf_counter() - started, image.dpi)
-    found = recognise(engine, image, languages=options.languages, orientation=options.orientation)
-    seconds = time.perf_counter() - started
-    return PageText("ocr", found.text, found.confidence, found.words, found.rotation, seconds, image.dpi)
+    written = _seen_layer(page, image) if options.mode == "redo" else []
+    blank = is_blank(image.pixels, image.dpi)
+    if blank and written:
+        text = merged_text(written, ())
+        return PageText("text", text, None, len(text.split()), 0, 0.0, None)
+    if blank and options.mode != "force":
+        return PageText("blank", "", None, 0, 0, 0.0, image.dpi, dpi_estimated=image.dpi_estimated)
+    found = _read(image, WithLayout(engine) if written else engine, options)
+    if written:
+        found = with_missed_words(found, image, written)
+    if blank and not found.words:
+        return PageText(
+            "blank", "", None, 0, 0, 0.0, image.dpi, dpi_estimated=image.dpi_estimated, engine_calls=found.engine_calls
+        )
+    return PageText(
+        "ocr",
+        found.text,
+        found.confidence,
+        found.words,
+        found.rotation,
+        0.0,
+        image.dpi,
+        found.skew,
+        image.dpi_estimated,
+        found.languages,
+        found.engine_calls,
+    )
+
+
+def _read(image: PageImage, engine: Engine, options: PageOptions) -> Recognised:
+    def read(languages: tuple[str, ...]) -> Recognised:
+        return recognise(engine, image, languages=languages, orientation=options.orientation)
+
+    return recognise_detecting(read, options.languages) if options.detect else read(options.languages)
+
+
+def _seen_layer(page: SourcePage, image: PageImage) -> list[Line]:
+    """The words of a real layer that are seen on the image; none if it is too much to look at."""
+    try:
+        layer = page.text_layer()
+        placed = layer.placed() if layer is not None and is_real(layer) else None
+    except OcrFailure:
+        return []
+    return seen_on(image, placed.visible, layer.size()[0]) if layer is not None and placed is not None else []

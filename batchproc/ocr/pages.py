@@ -7,22 +7,7 @@ from typing import Protocol
 
 from PIL import Image
 
-
-@dataclass(frozen=True)
-class TextLayer:
-    """The text that a page brings along, and what tells whether it can be trusted.
-
-    Attributes:
-        text: as `normalised_text` leaves it; never only blanks.
-        image_share: part of the page, 0 to 1, that images cover. 0 when it was not worth finding out.
-        hidden: most characters are invisible, as OCR programs write them behind a scan.
-        unmapped: part of the characters, 0 to 1, for which the PDF itself names no Unicode value.
-    """
-
-    text: str
-    image_share: float = 0.0
-    hidden: bool = False
-    unmapped: float = 0.0
+from batchproc.ocr.layout import Box, Line
 
 
 @dataclass(frozen=True)
@@ -40,11 +25,67 @@ class PageImage:
     dpi_estimated: bool = False
 
 
+@dataclass(frozen=True)
+class PlacedText:
+    """The lines of a text layer by whether they are seen. Places are in points of the page as it is shown.
+
+    Attributes:
+        visible: what is drawn, unless something was drawn over it.
+        hidden: invisible or covered, as OCR programs write it behind, or in front of, a scan.
+    """
+
+    visible: tuple[Line, ...]
+    hidden: tuple[Line, ...]
+
+
+class TextLayer(Protocol):
+    """The text that a page brings along. Valid as long as its page.
+
+    Attributes:
+        text: as `normalised_text` leaves it; never only blanks. What lies outside the page is no part of it.
+        unmapped: part of the characters, 0 to 1, for which the PDF itself names no Unicode value.
+        misshapen: part of the letters, 0 to 1, that nobody could read: on one spot, or of an absurd size.
+    """
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def unmapped(self) -> float: ...
+
+    @property
+    def misshapen(self) -> float: ...
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of the page as it is shown, in points."""
+
+    def image_regions(self) -> tuple[Box, ...]:
+        """Where the page shows more than this text, in points: images and the like, if they can hold a word.
+
+        Raises:
+            OcrFailure: `too_large`.
+        """
+
+    def placed(self) -> PlacedText | None:
+        """Where the text stands; None for so much of it that finding out would take too long.
+
+        Raises:
+            OcrFailure: `unreadable_file`.
+        """
+
+    def picture(self, region: Box, dpi: int) -> PageImage:
+        """A part of the page as pixels, without this text.
+
+        Raises:
+            OcrFailure: `too_large`, before any pixel is decoded.
+        """
+
+
 class SourcePage(Protocol):
     """One page. Valid until the next call of its source's `page` or `close`."""
 
     def text_layer(self) -> TextLayer | None:
-        """The page's own text, or None when it has none.
+        """The page's own text, or None when it has none, or in too many pieces to be looked at.
 
         Raises:
             OcrFailure: `too_large` or `unreadable_file`.
@@ -65,7 +106,9 @@ class Source(Protocol):
         media_type: by content, as `batchproc.ocr.source.media_type` names it.
         page_count: at least 1. A page that is counted may still turn out unreadable.
         title: the title in a PDF's metadata, as it stands there; None when there is none.
-        flags: oddities worth keeping with the document; none are found yet.
+        flags: oddities worth keeping with the document, in alphabetical order: "portfolio" (a PDF that is a folder of
+            other files, of which only the cover sheet is read), "signed" (it has digital signatures), "xfa" (a dynamic
+            form, of which only the page that asks to wait can be read).
     """
 
     @property

@@ -1,89 +1,128 @@
-"""What lies on a PDF page, read from pdfium's objects without rendering: its images, and how its text was written.
+"""What lies on a PDF page, read from pdfium's objects without rendering: images, texts, outlines.
 
 Works on raw pdfium handles: a drawing can have half a million objects, for which pypdfium2's wrappers are too slow.
+Places are in the page's own points, from its lower left corner.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 import pypdfium2.raw as raw  # type: ignore[import-untyped]  # it ships no types
 
+from batchproc.ocr.errors import OcrFailure
+
 MAX_NESTING: Final = 8
-SAMPLED_CHARACTERS: Final = 200
+
+MAX_OBJECTS: Final = 2_000_000
+"""Objects of a page that are looked at: two to four seconds."""
 
 Matrix = tuple[float, float, float, float, float, float]
-Box = tuple[float, float, float, float]
+PointBox = tuple[float, float, float, float]
+"""Left, bottom, right, top."""
 
 _IDENTITY: Final[Matrix] = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class PlacedImage:
-    """An image on a page: its own size in pixels, its place in the page's points (left, bottom, right, top)."""
+    """An image on a page: its own size in pixels, and its place.
+
+    `item` is pdfium's own handle, valid as long as the page is. `order` counts the page's objects as they are painted.
+    """
 
     width: int
     height: int
-    box: Box
-
-
-@dataclass(frozen=True)
-class TextTraits:
-    """How text was written: mostly invisibly (`hidden`); the part without Unicode mapping (`unmapped`, 0 to 1)."""
-
-    hidden: bool
-    unmapped: float
+    box: PointBox
+    item: Any = field(default=None, compare=False, repr=False)
+    order: int = 0
 
 
 def images(page: Any) -> Iterator[PlacedImage]:
-    """The images of a page, also those within form objects, without decoding them."""
+    """The images of a page, also those within form objects, without decoding them.
+
+    Raises:
+        OcrFailure: `too_large`, the page has more than `MAX_OBJECTS` objects.
+    """
+    for order, (kind, item, outer) in enumerate(objects(page)):
+        if kind == raw.FPDF_PAGEOBJ_IMAGE and (found := placed_image(item, outer, order)) is not None:
+            yield found
+
+
+def objects(page: Any) -> Iterator[tuple[int, Any, Matrix]]:
+    """Kind, handle and outer matrix of all objects but forms, whose own objects come in their place, as painted.
+
+    Raises:
+        OcrFailure: `too_large`, the page has more than `MAX_OBJECTS` objects.
+    """
+    left = [MAX_OBJECTS]
     for index in range(raw.FPDFPage_CountObjects(page)):
-        yield from _images_of(raw.FPDFPage_GetObject(page, index), _IDENTITY, MAX_NESTING)
+        yield from _leaves(raw.FPDFPage_GetObject(page, index), _IDENTITY, MAX_NESTING, left)
 
 
-def image_share(page: Any, page_box: Box) -> float:
-    """The part of the page, 0 to 1, that images cover (strips are added up, so overlaps count twice)."""
-    left, bottom, right, top = page_box
-    area = (right - left) * (top - bottom)
-    if area <= 0:
-        return 0.0
-    covered = 0.0
-    for image in images(page):
-        width = min(image.box[2], right) - max(image.box[0], left)
-        height = min(image.box[3], top) - max(image.box[1], bottom)
-        covered += max(0.0, width) * max(0.0, height)
-    return min(1.0, covered / area)
+def placed_image(item: Any, outer: Matrix, order: int) -> PlacedImage | None:
+    """None for an image whose size pdfium cannot tell."""
+    width, height = ctypes.c_uint(), ctypes.c_uint()
+    if not raw.FPDFImageObj_GetImagePixelSize(item, width, height):
+        return None
+    return PlacedImage(width.value, height.value, placed_box(item, outer), item, order)
 
 
-def text_traits(textpage: Any, count: int) -> TextTraits:
-    """Judged by a sample of the `count` characters of a text page."""
-    seen = hidden = unmapped = 0
-    for index in range(0, count, max(1, count // SAMPLED_CHARACTERS)):
-        if raw.FPDFText_IsGenerated(textpage, index) == 1:  # blanks and line ends that pdfium adds
-            continue
-        seen += 1
-        unmapped += raw.FPDFText_HasUnicodeMapError(textpage, index) == 1
-        owner = raw.FPDFText_GetTextObject(textpage, index)
-        hidden += bool(owner) and raw.FPDFTextObj_GetTextRenderMode(owner) == raw.FPDF_TEXTRENDERMODE_INVISIBLE
-    return TextTraits(hidden=hidden * 2 > seen, unmapped=unmapped / seen if seen else 0.0)
+def placed_box(item: Any, outer: Matrix) -> PointBox:
+    """Where an object is on the page."""
+    return _transformed(_bounds_of(item), outer)
 
 
-def _images_of(item: Any, outer: Matrix, nesting: int) -> Iterator[PlacedImage]:
+def has_more_texts(page: Any, most: int) -> bool:
+    """Whether there are more text objects than that.
+
+    Raises:
+        OcrFailure: `too_large`, the page has more than `MAX_OBJECTS` objects.
+    """
+    texts = (kind for kind, _, _ in objects(page) if kind == raw.FPDF_PAGEOBJ_TEXT)
+    return next(islice(texts, most, None), None) is not None
+
+
+def address(item: Any) -> int:
+    """What tells one of pdfium's handles from another; 0 for none."""
+    return ctypes.cast(item, ctypes.c_void_p).value or 0
+
+
+@contextmanager
+def without_text(page: Any) -> Iterator[None]:
+    """While this lasts, the page is rendered without its text objects, so that only images and drawings are left.
+
+    A text page that is loaded meanwhile lacks them too.
+    """
+    texts = [item for kind, item, _ in objects(page) if kind == raw.FPDF_PAGEOBJ_TEXT]
+    for item in texts:
+        raw.FPDFPageObj_SetIsActive(item, False)
+    try:
+        yield
+    finally:
+        for item in texts:
+            raw.FPDFPageObj_SetIsActive(item, True)
+
+
+def _leaves(item: Any, outer: Matrix, nesting: int, left: list[int]) -> Iterator[tuple[int, Any, Matrix]]:
     kind = raw.FPDFPageObj_GetType(item)
-    if kind == raw.FPDF_PAGEOBJ_IMAGE:
-        width, height = ctypes.c_uint(), ctypes.c_uint()
-        if raw.FPDFImageObj_GetImagePixelSize(item, width, height):
-            yield PlacedImage(width.value, height.value, _transformed(_bounds_of(item), outer))
-    elif kind == raw.FPDF_PAGEOBJ_FORM and nesting > 0:
+    left[0] -= 1
+    if left[0] < 0:
+        raise OcrFailure("too_large", f"a page of more than {MAX_OBJECTS} objects")
+    if kind != raw.FPDF_PAGEOBJ_FORM:
+        yield kind, item, outer
+    elif nesting > 0:
         inner = _multiplied(_matrix_of(item), outer)
         for index in range(raw.FPDFFormObj_CountObjects(item)):
-            yield from _images_of(raw.FPDFFormObj_GetObject(item, index), inner, nesting - 1)
+            yield from _leaves(raw.FPDFFormObj_GetObject(item, index), inner, nesting - 1, left)
 
 
-def _bounds_of(item: Any) -> Box:
+def _bounds_of(item: Any) -> PointBox:
     edges = [ctypes.c_float() for _ in range(4)]
     raw.FPDFPageObj_GetBounds(item, *edges)
     left, bottom, right, top = (edge.value for edge in edges)
@@ -104,7 +143,7 @@ def _multiplied(first: Matrix, then: Matrix) -> Matrix:
     return a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s, e * p + f * r + t, e * q + f * s + u
 
 
-def _transformed(box: Box, matrix: Matrix) -> Box:
+def _transformed(box: PointBox, matrix: Matrix) -> PointBox:
     left, bottom, right, top = box
     a, b, c, d, e, f = matrix
     corners = [(left, bottom), (left, top), (right, bottom), (right, top)]

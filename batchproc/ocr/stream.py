@@ -88,6 +88,20 @@ class SourceStream(io.RawIOBase):
         return self._stream.seek(0, os.SEEK_END)
 
 
+if TYPE_CHECKING:
+    _Buffered = io.BufferedReader[SourceStream]
+else:
+    _Buffered = io.BufferedReader
+
+
+class SourceReader(_Buffered):
+    """Buffered, and it allocates no more for a read than there is left: a header may ask for gigabytes."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(0, self.raw.size - self.tell())
+        return super().read(left if size is None or size < 0 else min(size, left))
+
+
 def _descriptor(stream: BinaryIO) -> int | None:
     try:
         return stream.fileno()

@@ -27,6 +27,7 @@ from batchproc.engine.workdir import node_folder
 from batchproc.engine.worker import Worker, WorkerOptions
 from batchproc.handlers import registry
 from batchproc.handlers.registry import Registry
+from batchproc.ops.languages import installed
 from batchproc.queue.endings import Ended
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.settings import Settings
@@ -71,8 +72,26 @@ def run_in_process(
     """
     started = time.monotonic()
     handlers = registry.for_settings(settings)
-    store = NodeStore(settings.database.schema_name, uuid4(), handlers.specs())
-    facts = NodeFacts(store.node_id, socket.gethostname(), os.getpid(), 1, tuple(handlers.specs()), (), "", __version__)
+    languages = tuple(sorted(installed(settings)))
+    default_languages = settings.ocr.languages
+    store = NodeStore(
+        settings.database.schema_name,
+        uuid4(),
+        handlers.specs(),
+        languages=languages,
+        default_languages=default_languages,
+    )
+    facts = NodeFacts(
+        store.node_id,
+        socket.gethostname(),
+        os.getpid(),
+        1,
+        tuple(handlers.specs()),
+        languages,
+        "",
+        __version__,
+        default_languages,
+    )
     counts = Counts()
     seconds = settings.dispatch.lease
     # Its threads go on while a person thinks at the debugger's prompt.

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane, NewJob
+from batchproc.core.languages import asked_for
 from batchproc.core.limits import clean_value
 from batchproc.handlers.args import describe_invalid, validated_args
 from batchproc.handlers.registry import Registry
@@ -66,6 +67,12 @@ def new_job(registry: Registry, tenant: Tenant, kind: str, line: JobLine, *, lan
         unique_key=_unique_key(line.unique_key),
         max_attempts=entry.spec.max_attempts if entry is not None else None,
     )
+
+
+def asked_languages(job: NewJob) -> tuple[str, ...] | None:
+    """The languages that the args of a job ask for."""
+    asked = asked_for(job.args)
+    return None if asked is None else tuple(asked)
 
 
 def require_known_kind(registry: Registry, jobs: JobStore, connection: Connection[TupleRow], kind: str) -> None:

@@ -15,9 +15,10 @@ from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import KindSpec, Lane, NewJob
 from batchproc.documents.originals import Original, OriginalError, StorageGone, is_storage_fault, locate
 from batchproc.documents.paths import terminal_path
+from batchproc.documents.storage_roots import StorageRoots
 from batchproc.documents.store import DocumentStore, NewDocument
 from batchproc.ops.manifests import BadLine, read_manifest
-from batchproc.queue.document_jobs import DocumentJobs
+from batchproc.queue.document_jobs import DocumentJobs, document_key
 from batchproc.queue.store import JobStore, Tenant
 
 KIND = "ocr"
@@ -46,6 +47,7 @@ class Imported:
     """A document. ``path`` is the file's full real path; ``sha256`` the digest's 32 bytes.
 
     ``duplicate``: the tenant had this content already; it got no new job, and ``job_id`` is that of its latest.
+    ``language``: the hint that came with it.
     """
 
     document_id: int
@@ -53,6 +55,7 @@ class Imported:
     path: bytes
     sha256: bytes
     duplicate: bool
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +119,19 @@ def import_paths(
         store: of any tenant.
 
     Raises:
-        EnvironmentFault: the storage does not answer. What was imported until then stays.
+        EnvironmentFault: the storage does not answer, or nothing is found and it is not the one it was. What was
+            imported until then stays.
     """
     options = options or ImportOptions()
-    register = partial(_import_one, connection, store.of_tenant(tenant.tenant_id), jobs, options)
-    for path in paths:
-        for found in _candidates(_absolute(path), options):
-            yield found if isinstance(found, Rejected) else register(found)
+    roots = StorageRoots(store.schema)
+    register = partial(_import_one, connection, store.of_tenant(tenant.tenant_id), jobs, roots, options)
+    for path in map(_absolute, paths):
+        empty = True
+        for found in _candidates(path, options):
+            empty = False
+            yield _believed(connection, roots, found) if isinstance(found, Rejected) else register(found)
+        if empty:
+            _require_storage(connection, roots, path)
 
 
 def import_manifest(
@@ -137,16 +146,17 @@ def import_manifest(
 
     Raises:
         UsageError: the manifest cannot be read.
-        EnvironmentFault: the storage does not answer.
+        EnvironmentFault: as there.
     """
     options = options or ImportOptions()
-    register = partial(_import_one, connection, store.of_tenant(tenant.tenant_id), jobs, options)
+    roots = StorageRoots(store.schema)
+    register = partial(_import_one, connection, store.of_tenant(tenant.tenant_id), jobs, roots, options)
     for entry in read_manifest(_absolute(manifest)):
         if isinstance(entry, BadLine):
             yield Rejected(entry.place, "invalid_line", entry.reason)
         else:
-            roots = options.roots or (_folder_of(entry.path),)
-            yield register(_Candidate(entry.path, roots, entry.external_id, entry.language, entry.title))
+            allowed = options.roots or (_folder_of(entry.path),)
+            yield register(_Candidate(entry.path, allowed, entry.external_id, entry.language, entry.title))
 
 
 def _candidates(path: bytes, options: ImportOptions) -> Iterator[_Candidate | Rejected]:
@@ -194,6 +204,19 @@ def _is_folder(entry: os.DirEntry[bytes]) -> bool:
         return False
 
 
+def _believed(connection: Connection[TupleRow], roots: StorageRoots, rejected: Rejected) -> Rejected:
+    """What a path was rejected for, where its storage is the one it was; raises EnvironmentFault where it is not."""
+    _require_storage(connection, roots, rejected.path)
+    return rejected
+
+
+def _require_storage(connection: Connection[TupleRow], roots: StorageRoots, path: bytes) -> None:
+    if (gone := roots.doubt(connection, path)) is not None:
+        raise EnvironmentFault(
+            gone.summary, "mount it and import again (batchproc storage list); what is imported already stays"
+        )
+
+
 def _storage_gone(reason: str) -> EnvironmentFault:
     return EnvironmentFault(
         f"the storage does not answer: {reason}", "mend it and import again; what is imported already stays"
@@ -204,6 +227,7 @@ def _import_one(
     connection: Connection[TupleRow],
     store: DocumentStore,
     jobs: JobStore,
+    roots: StorageRoots,
     options: ImportOptions,
     candidate: _Candidate,
 ) -> Imported | Rejected:
@@ -212,7 +236,7 @@ def _import_one(
         with Original(location) as original:
             sha256, size = original.steady_sha256()
     except OriginalError as error:
-        return Rejected(candidate.path, error.code, error.detail)
+        return _believed(connection, roots, Rejected(candidate.path, error.code, error.detail))
     except StorageGone as error:
         raise _storage_gone(str(error)) from None
     new = NewDocument(
@@ -231,7 +255,8 @@ def _import_one(
     except psycopg.errors.UniqueViolation:
         detail = f"another document of the tenant has the external_id {candidate.external_id!r}"
         return Rejected(candidate.path, "external_id_taken", detail)
-    return Imported(registered.document_id, job_id, location.full, sha256, registered.duplicate)
+    roots.learn(connection, original.folders)
+    return Imported(registered.document_id, job_id, location.full, sha256, registered.duplicate, new.language)
 
 
 def _job(
@@ -255,7 +280,7 @@ def _job(
         document_id=document_id,
         lane=options.lane,
         priority=options.priority,
-        unique_key=f"document:{document_id}",
+        unique_key=document_key(document_id),
     )
     return jobs.enqueue(connection, job, options.spec).job_id
 

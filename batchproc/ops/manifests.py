@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from batchproc.core.errors import UsageError
 from batchproc.core.limits import clean_text
-from batchproc.documents.languages import LANGUAGES_PATTERN
+from batchproc.documents.languages import HINT_CHARACTERS, hint_problem
 from batchproc.documents.paths import display_path, path_from_text
 from batchproc.ops import strict_json
 
@@ -50,10 +50,17 @@ def _path(text: str) -> str:
     return text
 
 
+def _hint(text: str) -> str:
+    problem = hint_problem(text)
+    if problem is not None:
+        raise ValueError(problem)
+    return text
+
+
 class _Line(BaseModel, extra="forbid", strict=True, hide_input_in_errors=True):
     path: Annotated[str, Field(min_length=1), AfterValidator(_path)]
     external_id: Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_storable)] | None = None
-    language: Annotated[str, Field(pattern=f"^{LANGUAGES_PATTERN}$", max_length=200)] | None = None
+    language: Annotated[str, Field(max_length=HINT_CHARACTERS), AfterValidator(_hint)] | None = None
     title: Annotated[str, Field(min_length=1), AfterValidator(_storable)] | None = None
 
 

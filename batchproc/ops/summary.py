@@ -7,10 +7,12 @@ from typing import Any
 
 from batchproc.core.brake import Braked
 from batchproc.documents.paths import terminal_path
+from batchproc.engine.counts import Counts
 from batchproc.engine.node import RunReport
 from batchproc.log import one_line
 
 SHOWN_FAILURES = 20
+SHOWN_STORAGES = 5
 
 _ADVICE = {
     "database_lost": "see the database's log for why it ended connections, then retry it",
@@ -21,6 +23,7 @@ _ADVICE = {
     "internal_error": "its handler raised what it does not declare: run it alone with --once",
     "missing_language": "install the language, or set others: batchproc tenants set SLUG --languages eng,deu",
     "out_of_memory": "raise pool.memory_limit_mb, or split the document",
+    "permission_denied": "let the user of this run read it",
     "poison": "its worker died again and again: run it alone with --once",
     "source_changed": "the original is not what was imported: restore it, or import the new file",
     "source_missing": "bring the file back, or check that the archive is mounted",
@@ -39,6 +42,7 @@ _BRAKE_ADVICE = {
     "invalid_args": "its handler takes no such args any more: take the last release back, or mend it",
     "missing_language": "set a language that is installed: batchproc tenants set SLUG --languages eng,deu",
     "no_space": "make room on the disk of the temp folder",
+    "permission_denied": "let the user of this run read the archive",
     "poison": "its workers die on everything: take the last release back, or mend it",
     "source_missing": "check that the archive is mounted",
     "unknown_kind": "its handler cannot be imported by the workers any more: mend the installation",
@@ -51,6 +55,7 @@ def plain(report: RunReport) -> dict[str, Any]:
         **report.counts.plain(),
         "left": report.left,
         "seconds": round(report.seconds, 3),
+        "storages": dict(report.counts.storages),
         "braked": {braked.kind: braked.code for braked in report.braked},
     }
 
@@ -67,8 +72,7 @@ def lines(report: RunReport, failures: list[dict[str, Any]], accepted: Collectio
     if len(failures) > SHOWN_FAILURES:
         text.append("... and more: batchproc jobs list --state discarded")
     text.extend(_braked(braked) for braked in report.braked)
-    if counts.storage_unavailable:
-        text.append("a storage was unavailable: check that the archive is mounted, the jobs wait")
+    text.extend(_storages(counts))
     if counts.codes:
         text.append("failure codes: " + ", ".join(f"{code} {jobs}" for code, jobs in counts.codes.most_common()))
     shown = {name: jobs for name, jobs in counts.plain().items() if jobs or name in ("claimed", "completed")}
@@ -77,6 +81,17 @@ def lines(report: RunReport, failures: list[dict[str, Any]], accepted: Collectio
         undone = report.left or counts.interrupted
         text.append("stopped by a signal before everything was done" if undone else "stopped by a signal")
     text.append(f"run {report.run_id}: {done}, {report.left} left, {report.seconds:.1f} s, exit {report.exit_code}")
+    return text
+
+
+def _storages(counts: Counts) -> list[str]:
+    text = [
+        f"{one_line(told)} ({jobs} jobs wait, without an attempt used): mount or mend it, the next run takes them up"
+        " (batchproc storage list)"
+        for told, jobs in counts.storages.most_common(SHOWN_STORAGES)
+    ]
+    if len(counts.storages) > SHOWN_STORAGES:
+        text.append("... and more: batchproc jobs list --failure-code storage_unavailable")
     return text
 
 

@@ -37,6 +37,12 @@ class Campaigns:
         self._sql = SqlFolder("batchproc.queue", schema)
         self._channel = hints.channel(schema)
 
+    def begin(self, connection: Connection[TupleRow], command: str) -> int:
+        """See ``JobStore.begin_campaign``."""
+        row = connection.execute(self._sql["begin_campaign"], [command]).fetchone()
+        assert row is not None
+        return int(row[0])
+
     def hold(self, connection: Connection[TupleRow], campaign_id: int) -> int:
         """See ``JobStore.hold``."""
         self._mark(connection, campaign_id, paused=True)

@@ -29,6 +29,11 @@ class ClaimFence:
         """True when the job is held by this claim at this moment; nothing is locked, and no lock waited for."""
         return connection.execute(self._sql["is_claimed"], [job_id, claim_id]).fetchone() is not None
 
+    def node(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> UUID | None:
+        """The node whose claim it is; None when the job is no longer held by it."""
+        row = connection.execute(self._sql["claim_node"], [job_id, claim_id]).fetchone()
+        return None if row is None else row[0]
+
     def reset_budgets(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> None:
         """Sets attempts, crashes and timeouts back to one at most."""
         connection.execute(self._sql["reset_budgets"], [job_id, claim_id])

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.database import SqlFolder
+
+
+def document_key(document_id: int) -> str:
+    """The unique key of a kind's job on a document: one waits at a time, whoever enqueued it."""
+    return f"document:{document_id}"
 
 
 class DocumentJobs:
@@ -19,3 +26,11 @@ class DocumentJobs:
         values = {"tenant_id": tenant_id, "document_id": document_id, "kind": kind}
         row = connection.execute(self._sql["latest_document_job"], values).fetchone()
         return None if row is None else int(row[0])
+
+    def waiting(self, connection: Connection[TupleRow], kind: str, document_ids: Collection[int]) -> set[int]:
+        """Of which of these documents a job of ``kind`` with their ``document_key`` waits, held ones too.
+
+        One that runs is not meant: it may have begun before whatever makes its work worth doing again.
+        """
+        values = {"kind": kind, "document_ids": list(document_ids)}
+        return {row[0] for row in connection.execute(self._sql["waiting_documents"], values).fetchall()}

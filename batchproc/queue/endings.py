@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
 from batchproc.core.fairness import Queue
 from batchproc.core.job import MAX_ATTEMPTS, JobState, KindSpec
+from batchproc.core.languages import asked_for
 from batchproc.core.limits import CODE, DETAIL_CHARACTERS, ERROR_TYPE_CHARACTERS, LONGEST_DELAY, bounded_text
 from batchproc.core.outcome import FollowUp
 from batchproc.core.transition import Transition
@@ -18,11 +22,16 @@ from batchproc.core.transition import Transition
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An ending to write: the transition and what the node measured of the attempt."""
+    """An ending to write: the transition and what the node measured of the attempt.
+
+    ``also`` is written in the same transaction, after it, and only if its claim was still held. An ending that has one
+    is settled by ``NodeStore.settle_one_by_one``.
+    """
 
     transition: Transition
     worker_pid: int | None = None
     seconds: float = 0.0
+    also: Callable[[Connection[TupleRow]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +136,8 @@ def _follow_up(follow_up: FollowUp, specs: Mapping[str, KindSpec]) -> dict[str, 
         "unique_key": follow_up.unique_key,
         "unique_while_running": bool(spec and spec.unique_while_running),
         "max_attempts": spec.max_attempts if spec else MAX_ATTEMPTS,
+        "languages": asked_for(follow_up.args),
+        "by_language": spec is None or spec.needs_languages,
     }
 
 

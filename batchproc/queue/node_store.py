@@ -19,6 +19,7 @@ from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.database import SqlFolder
 from batchproc.queue.apart import SetAside
 from batchproc.queue.endings import Ended, Recorded, Settled, ending_json, without_content
+from batchproc.queue.unserved import Gap, Servings, Unserved
 from batchproc.queue.upkeep import Upkeep
 
 __all__ = ["Ended", "NodeFacts", "NodeStore", "ReadyQueue", "Settled"]
@@ -39,7 +40,11 @@ class ReadyQueue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a node says of itself when it joins."""
+    """What a node says of itself when it joins.
+
+    ``languages`` is what it can recognise in, with ``auto`` where it can detect them; ``default_languages`` what its
+    settings ask for where neither the job nor its tenant does.
+    """
 
     node_id: UUID
     host: str
@@ -49,18 +54,37 @@ class NodeFacts:
     languages: tuple[str, ...]
     engine_version: str
     code_version: str
+    default_languages: tuple[str, ...] = ()
 
 
 class NodeStore:
-    """The statements of one node, each on a connection that the caller passes."""
+    """The statements of one node, each on a connection that the caller passes.
 
-    def __init__(self, schema: str, node_id: UUID, specs: Mapping[str, KindSpec]) -> None:
+    Args:
+        languages, default_languages: as in ``NodeFacts``. Of kinds that need languages it claims only what it can do.
+    """
+
+    def __init__(
+        self,
+        schema: str,
+        node_id: UUID,
+        specs: Mapping[str, KindSpec],
+        *,
+        languages: Collection[str] = (),
+        default_languages: Collection[str] = (),
+    ) -> None:
         self.node_id = node_id
         self._schema = schema
         self._specs = specs
         self._sql = SqlFolder("batchproc.queue", schema)
         self._aside = SetAside()
         self._upkeep = Upkeep(schema, self._aside)
+        self._servings = Servings(schema, specs, self._aside)
+        self._able = {
+            "language_kinds": _array(self._servings.kinds),
+            "able": _array(languages),
+            "has_defaults": set(default_languages) <= set(languages),
+        }
 
     # -- claiming and settling
 
@@ -101,7 +125,8 @@ class NodeStore:
     def claim_one(
         self, connection: Connection[TupleRow], job_id: int, run_id: int | None, *, within_limits: bool = False
     ) -> Claim | None:
-        """Claims that job, due or not; None when it does not wait (any more), or this node does not know its kind.
+        """Claims that job, due or not; None when it does not wait (any more), or this node does not know its kind or
+        has not its languages.
 
         Args:
             within_limits: only if it is due, and neither its tenant nor its kind is paused or at its limit.
@@ -112,6 +137,7 @@ class NodeStore:
             "node_id": self.node_id,
             "run_id": run_id,
             "kinds": list(self._specs),
+            **self._able,
         }
         with connection.pipeline():
             if within_limits:
@@ -155,7 +181,10 @@ class NodeStore:
                 with connection.transaction():
                     # Whoever holds this row holds up the others no longer than that.
                     connection.execute(self._sql["set_lock_timeout"], [_LOCK_TIMEOUT_APART])
-                    return self.settle(connection, [attempt], rescue=rescue)
+                    settled = self.settle(connection, [attempt], rescue=rescue)
+                    if attempt.also is not None and settled.states:
+                        attempt.also(connection)
+                    return settled
             except psycopg.Error as error:
                 if connection.closed:
                     raise
@@ -213,6 +242,30 @@ class NodeStore:
         """Makes due jobs available, a bounded number per tenant, and returns their queues."""
         return self._upkeep.promote(connection)
 
+    def take_up(self, run_id: int, pause: float | None = None) -> None:
+        """From now on ``promote`` also takes what waits for a storage: once if it was tried before that run began.
+
+        Args:
+            pause: take it so many seconds after it was tried last, again and again; for a run that does not end.
+        """
+        self._upkeep.take_up(run_id, pause)
+
+    @property
+    def takes_up(self) -> bool:
+        """Whether some of what was tried before the run began may not be available yet."""
+        return self._upkeep.takes_up
+
+    def put_off(self, connection: Connection[TupleRow], queue: Queue, job_ids: Sequence[int], seconds: float) -> int:
+        """Puts off a bounded number of the queue's due jobs, as jobs of this run that found their storage gone.
+
+        Args:
+            job_ids: of jobs that did. Those whose documents lie on the same storage root are put off, if these agree.
+
+        Returns:
+            How many were.
+        """
+        return self._upkeep.put_off(connection, queue, job_ids, seconds)
+
     def put_right(self, connection: Connection[TupleRow]) -> list[Queue]:
         """Makes true what a settle, an enqueue or a retry could not see, since its snapshot was too old.
 
@@ -232,10 +285,35 @@ class NodeStore:
 
         A claim that the database refused to let go a moment ago is not waited for.
         """
-        values = {"run_id": run_id, "drain_wait": drain_wait, "skip": self._aside.job_ids()}
+        values = {"run_id": run_id, "drain_wait": drain_wait, "skip": self._aside.job_ids(), **self._able}
         row = connection.execute(self._sql["undrained"], values).fetchone()
         assert row is not None
         return row[0], row[1]
+
+    def gaps(self, connection: Connection[TupleRow], scope: Mapping[str, Collection[Any]]) -> list[Gap]:
+        """Available jobs that no live node seems to have the languages for, as groups.
+
+        Args:
+            scope: ``tenant_ids``, ``kinds`` and ``lanes``; empty collections mean all.
+        """
+        return self._servings.gaps(connection, scope)
+
+    def give_up_unserved(
+        self,
+        connection: Connection[TupleRow],
+        gap: Gap,
+        scope: Mapping[str, Collection[Any]],
+        *,
+        run_id: int | None,
+        limit: int,
+    ) -> list[Unserved]:
+        """Discards jobs of a gap that indeed no live node can do, without an attempt, and returns them.
+
+        Args:
+            run_id: the run that is to tell of them.
+            limit: so many at most are looked at.
+        """
+        return self._servings.give_up(connection, gap, scope, run_id=run_id, limit=limit)
 
     def working_nodes(self, connection: Connection[TupleRow]) -> dict[UUID, datetime]:
         """Other nodes that hold jobs and whose lease lives, with its end by the database's clock."""
@@ -260,7 +338,10 @@ class NodeStore:
         """Makes this node known, with a lease of that many seconds."""
         values = {name: getattr(facts, name) for name in NodeFacts.__dataclass_fields__}
         values |= {"lease": lease, "kinds": list(facts.kinds), "languages": list(facts.languages)}
-        connection.execute(self._sql["join_node"], values)
+        values |= {"default_languages": list(facts.default_languages)}
+        with connection.transaction():
+            self._servings.hold_still(connection)
+            connection.execute(self._sql["join_node"], values)
         for kind in facts.kinds:
             connection.execute(self._sql["register_kind"], {"kind": kind, "limit": self._specs[kind].limit})
         connection.execute(self._sql["forget_nodes"])
@@ -313,6 +394,7 @@ class NodeStore:
             "claim_ids": [uuid4() for _ in range(sum(turn.jobs for turn in turns))],
             "node_id": self.node_id,
             "run_id": run_id,
+            **self._able,
         }
 
     def _settle_values(self, endings: Sequence[Ended], *, rescue: bool) -> dict[str, Any]:
@@ -328,6 +410,12 @@ def _settled(rows: Iterable[TupleRow]) -> Settled:
         else:
             followed.append(Queue(lane, tenant_id, kind))
     return Settled(states, followed)
+
+
+def _array(texts: Iterable[str]) -> str:
+    """As PostgreSQL writes an array: made once, since each tick passes it, and making one of a list takes longer."""
+    escaped = (text.replace("\\", r"\\").replace('"', r"\"") for text in texts)
+    return "{" + ",".join(f'"{text}"' for text in escaped) + "}"
 
 
 def _is_of_content(error: psycopg.Error) -> bool:

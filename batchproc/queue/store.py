@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -15,11 +15,13 @@ from psycopg.rows import TupleRow
 from batchproc.core.errors import UsageError
 from batchproc.core.fairness import Queue
 from batchproc.core.job import MAX_ATTEMPTS, JobState, KindSpec, NewJob
+from batchproc.core.languages import Able, asked_for
 from batchproc.database import SqlFolder
 from batchproc.queue import hints
 from batchproc.queue.campaigns import Campaigns, Released
 from batchproc.queue.cancelling import Cancelling
 from batchproc.queue.pruning import Pruning
+from batchproc.queue.unserved import able_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +63,13 @@ class JobStore:
         """Adds one job in the caller's transaction.
 
         Args:
-            spec: the kind's settings, for ``max_attempts`` and ``unique_while_running``.
+            spec: the kind's settings, for ``max_attempts``, ``unique_while_running`` and ``needs_languages``.
 
         Raises:
             UsageError: the tenant does not exist, the document is not that tenant's, or something of the job cannot
                 be stored.
         """
-        hint = hints.hint(Queue(job.lane, job.tenant_id, job.kind), job.priority)
-        values = self._values(job, spec) | {"channel": self._channel, "hint": hint}
+        values = self._hinted_values(job, spec)
         while True:
             try:
                 row = connection.execute(self._sql["enqueue"], values).fetchone()
@@ -82,6 +83,30 @@ class JobStore:
             if known is not None:
                 return Enqueued(known[0], duplicate=True)
             # The job that stood in the way was claimed in between; the next try finds the key free.
+
+    def enqueue_new(
+        self, connection: Connection[TupleRow], jobs: Sequence[NewJob], spec: KindSpec | None = None
+    ) -> int:
+        """Adds those of one kind's jobs whose unique key does not wait already, and returns how many, pipelined.
+
+        Raises:
+            UsageError: as ``enqueue``; the caller's transaction is lost then.
+        """
+        added = 0
+        try:
+            with connection.cursor() as cursor:
+                cursor.executemany(
+                    self._sql["enqueue"], [self._hinted_values(job, spec) for job in jobs], returning=True
+                )
+                while True:
+                    added += cursor.rowcount
+                    if not cursor.nextset():
+                        break
+        except psycopg.errors.ForeignKeyViolation:
+            raise UsageError("a tenant or a document was deleted meanwhile", "enqueue the others again") from None
+        except _UNSTORABLE as error:
+            raise UsageError(f"one of the jobs cannot be stored ({_reason(error)})", "nothing was enqueued") from None
+        return added
 
     def enqueue_many(
         self, connection: Connection[TupleRow], jobs: Iterable[NewJob], specs: Mapping[str, KindSpec] | None = None
@@ -97,12 +122,16 @@ class JobStore:
         """
         specs = specs or {}
         paused = {row[0] for row in connection.execute(self._sql["paused_campaigns"]).fetchall()}
-        count = 0
+        count, hinting, kinds = 0, set[int](), set[str]()
         try:
             with connection.cursor() as cursor, cursor.copy(self._sql["copy_jobs"]) as copy:
                 for job in jobs:
-                    copy.write_row(self._row(job, specs.get(job.kind), held=job.campaign_id in paused))
+                    row = self._row(job, spec := specs.get(job.kind), held=job.campaign_id in paused)
+                    copy.write_row(row)
                     count += 1
+                    if job.document_id is not None and row[-1] is None and _may_need_languages(spec):
+                        hinting.add(job.document_id)
+                        kinds.add(job.kind)
         except psycopg.errors.ForeignKeyViolation:
             raise UsageError(
                 "one of the jobs names a tenant that does not exist, or a document that is not that tenant's",
@@ -115,6 +144,9 @@ class JobStore:
             ) from None
         except _UNSTORABLE as error:
             raise UsageError(f"one of the jobs cannot be stored ({_reason(error)})", "nothing was enqueued") from None
+        if hinting:
+            values = {"document_ids": sorted(hinting), "kinds": sorted(kinds)}
+            connection.execute(self._sql["hint_languages"], values)
         connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
         return count
 
@@ -175,6 +207,10 @@ class JobStore:
         """The kinds that any live node can run."""
         return {row[0] for row in connection.execute(self._sql["known_kinds"]).fetchall()}
 
+    def able_nodes(self, connection: Connection[TupleRow]) -> list[Able]:
+        """What the nodes that live can do."""
+        return able_nodes(connection, self._sql)
+
     def retry(self, connection: Connection[TupleRow], job_ids: list[int]) -> list[tuple[int, str]]:
         """Makes discarded and cancelled jobs available again with fresh budgets, or holds them with their campaign.
 
@@ -211,6 +247,10 @@ class JobStore:
             that the database refused to change: ask again.
         """
         return self._cancelling.cancel(connection, job_ids)
+
+    def begin_campaign(self, connection: Connection[TupleRow], command: str) -> int:
+        """The id of a new campaign, for jobs that belong together. ``command`` tells what made them."""
+        return self._campaigns.begin(connection, command)
 
     def hold(self, connection: Connection[TupleRow], campaign_id: int) -> int:
         """Pauses a campaign and returns how many jobs are held now that waited.
@@ -251,6 +291,13 @@ class JobStore:
         """
         return self._pruning.prune(connection, older_than)
 
+    def _hinted_values(self, job: NewJob, spec: KindSpec | None) -> dict[str, Any]:
+        return self._values(job, spec) | {
+            "channel": self._channel,
+            "hint": hints.hint(Queue(job.lane, job.tenant_id, job.kind), job.priority),
+            "hinting": job.document_id if _may_need_languages(spec) else None,
+        }
+
     def _values(self, job: NewJob, spec: KindSpec | None) -> dict[str, Any]:
         return {
             "tenant_id": job.tenant_id,
@@ -265,6 +312,7 @@ class JobStore:
             "max_attempts": job.max_attempts or (spec.max_attempts if spec else MAX_ATTEMPTS),
             "campaign_id": job.campaign_id,
             "run_id": job.run_id,
+            "languages": list(job.languages) if job.languages else asked_for(job.args),
         }
 
     def _row(self, job: NewJob, spec: KindSpec | None, *, held: bool) -> list[Any]:
@@ -293,7 +341,13 @@ _COPY_COLUMNS = (
     "max_attempts",
     "campaign_id",
     "run_id",
+    "languages",
 )
+
+
+def _may_need_languages(spec: KindSpec | None) -> bool:
+    """Of a kind that is not known here it is not known; what it does not need is not heeded."""
+    return spec is None or spec.needs_languages
 
 
 def _unknown_owner(job: NewJob) -> UnknownOwner:

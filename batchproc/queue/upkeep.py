@@ -18,6 +18,7 @@ from batchproc.queue.cancelling import Cancelling
 
 _PROMOTE_PER_TENANT = 200
 _STRAYS = 500
+_PUT_OFF = 2000
 
 T = TypeVar("T")
 
@@ -34,6 +35,13 @@ class Upkeep:
         self._aside = aside
         self._campaigns = Campaigns(schema)
         self._cancelling = Cancelling(schema)
+        self._taken_up: dict[str, Any] | None = None
+        self.takes_up = False
+
+    def take_up(self, run_id: int, pause: float | None) -> None:
+        """See ``NodeStore.take_up``."""
+        self._taken_up = {"run_id": run_id, "pause": pause}
+        self.takes_up = pause is None
 
     def promote(self, connection: Connection[TupleRow]) -> list[Queue]:
         """See ``NodeStore.promote``."""
@@ -44,7 +52,21 @@ class Upkeep:
             if is_of_the_database(connection, error):
                 raise
             rows = self._promote_apart(connection, values)
-        return [Queue(*row) for row in rows]
+        return list({Queue(*row) for row in [*rows, *self._take_up_stored(connection, values)]})
+
+    def put_off(self, connection: Connection[TupleRow], queue: Queue, job_ids: Sequence[int], seconds: float) -> int:
+        """See ``NodeStore.put_off``; nothing before ``take_up``, which tells the run."""
+        if self._taken_up is None:
+            return 0
+        values = {**queue._asdict(), "job_ids": list(job_ids), "skip": self._aside.job_ids(), "limit": _PUT_OFF}
+        found = [row[0] for row in connection.execute(self._sql["of_one_root"], values).fetchall()]
+        told = {"run_id": self._taken_up["run_id"], "seconds": seconds}
+        done = self._write(
+            connection,
+            sorted(found),
+            lambda ids: connection.execute(self._sql["put_off_jobs"], told | {"job_ids": ids}).fetchall(),
+        )
+        return len(done)
 
     def put_right(self, connection: Connection[TupleRow]) -> list[Queue]:
         """See ``NodeStore.put_right``."""
@@ -60,6 +82,19 @@ class Upkeep:
         self._write(connection, wanted["hold"], lambda ids: self._campaigns.hold_jobs(connection, ids))
         released = self._write(connection, wanted["release"], lambda ids: self._campaigns.release_jobs(connection, ids))
         return list({queue for state, queue in released if state is JobState.AVAILABLE})
+
+    def _take_up_stored(self, connection: Connection[TupleRow], values: dict[str, Any]) -> list[TupleRow]:
+        if self._taken_up is None or not (self.takes_up or self._taken_up["pause"]):
+            return []
+        # Looked for without locks: what another thread is taking up, and has not committed, is not yet taken up.
+        found = connection.execute(self._sql["stored_jobs"], values | self._taken_up).fetchall()
+        if not found:
+            self.takes_up = False
+        return self._write(
+            connection,
+            [row[0] for row in found],
+            lambda ids: connection.execute(self._sql["take_up_jobs"], {"job_ids": ids}).fetchall(),
+        )
 
     def _promote_apart(self, connection: Connection[TupleRow], values: dict[str, Any]) -> list[TupleRow]:
         """After one row failed them all."""

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,17 @@ def test_tenants_are_added_changed_and_listed(batchproc: Command) -> None:
     assert (taken_back["max_running"], taken_back["paused"], taken_back["settings"]) == (None, False, {})
 
 
+def test_a_tenant_gets_a_password_file_and_loses_it(batchproc: Command, tmp_path: Path) -> None:
+    passwords = tmp_path / "passwords"
+    passwords.write_text("secret\n")
+    passwords.chmod(0o600)
+    batchproc("tenants", "add", "acme")
+    changed = batchproc("tenants", "set", "acme", "--password-file", str(passwords), "--json")
+    assert changed.json["settings"] == {"password_file": str(passwords)}
+    assert "secret" not in changed.out + changed.err
+    assert batchproc("tenants", "set", "acme", "--password-file", "", "--json").json["settings"] == {}
+
+
 def test_jobs_are_listed_and_shown_with_their_keys(batchproc: Command) -> None:
     batchproc("tenants", "add", "acme")
     first = batchproc("enqueue", "t_echo", "--tenant", "acme", "--args", '{"word": "one"}', "--json").json
@@ -132,6 +144,7 @@ def test_a_run_from_enqueue_to_attempts(batchproc: Command) -> None:
         "partial",
         "left",
         "seconds",
+        "storages",
         "braked",
     ]
     assert (ran.json["claimed"], ran.json["completed"], ran.json["left"]) == (2, 2, 0)
@@ -307,6 +320,9 @@ def nested(levels: int) -> str:
         (["tenants", "add", "acme"], "tenant 'acme' already exists"),
         (["tenants", "set", "acme", "--languages", "klingon;drop"], "tenant acme: languages"),
         (["tenants", "set", "nobody", "--paused"], "there is no tenant 'nobody'"),
+        (["tenants", "set", "acme", "--password-file", "relative"], "password_file: must be an absolute path"),
+        (["tenants", "set", "acme", "--password-file", "/nowhere/at/all"], "cannot be used: it cannot be read"),
+        (["tenants", "set", "acme", "--password-file", "/etc/passwd"], "which opens it to others: chmod 600"),
         (["jobs", "show", "99"], "there is no job 99"),
         (["jobs", "show", "x"], "'x' is not a valid integer"),
         (["documents", "show", "99"], "there is no document 99"),

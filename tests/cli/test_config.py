@@ -204,7 +204,7 @@ errors: yes
         "FILE:13: kinds.ocr.lmit: unknown setting, did you mean kinds.ocr.limit?",
         "FILE:14: kinds.ocr.timeout: must be a number of seconds or a duration such as 500ms, 90s, 5m, 1h30m or 1d",
         "FILE:18: ocr.languages[1]: must be a language such as eng or script/Latin",
-        "FILE:19: ocr.mode: must be 'skip' or 'redo'",
+        "FILE:19: ocr.mode: must be 'skip', 'redo' or 'force'",
         "FILE:20: ocr.bounds.max_bytes: must be a number of bytes or a size such as 500MB or 2GiB",
         "FILE:21: errors: must be a section of names and values",
     ]

@@ -139,7 +139,21 @@ def test_a_document_is_shown_with_its_pages_and_text(shell: Shell, connection: C
         revision,
     )
     assert [list(page) for page in shown["pages"]] == [
-        ["page", "state", "confidence", "words", "rotation", "seconds", "failure_code"]
+        [
+            "page",
+            "state",
+            "confidence",
+            "words",
+            "rotation",
+            "seconds",
+            "failure_code",
+            "skew",
+            "dpi",
+            "dpi_estimated",
+            "languages",
+            "engine_calls",
+            "kept_from",
+        ]
     ] * 3
     assert [page["words"] for page in shown["pages"]] == [1, 0, 2]
     assert shell.run("documents", "text", document_id) == 0

@@ -182,6 +182,25 @@ def test_only_a_job_given_up_on_fails_its_document_and_only_where_its_kind_says_
         assert not decide(FRESH, outcome, spec).fails_document
 
 
+@pytest.mark.parametrize("error_class", [ErrorClass.STALLED, ErrorClass.CRASHED])
+def test_a_failure_that_fails_a_page_is_a_checkpoint(error_class: ErrorClass) -> None:
+    claim = replace(FRESH, attempt=4, crashes=2, timeouts=1, node_losses=3)
+    moved = settle(claim, failed(error_class), SPEC, max_node_losses=MAX_NODE_LOSSES, jitter=0.5, page_failed=True)
+    counters = moved.counters
+    assert (moved.state, moved.failure_code) == (JobState.SCHEDULED, "own_code")
+    assert (counters.attempt, counters.crashes, counters.timeouts, counters.node_losses) == (1, 1, 1, 3)
+    assert moved.delay is not None
+    assert moved.delay <= 2.0
+
+
+def test_a_budget_of_one_is_used_up_by_a_failed_page_too() -> None:
+    spec = replace(SPEC, max_crashes=1)
+    moved = settle(
+        FRESH, failed(ErrorClass.CRASHED), spec, max_node_losses=MAX_NODE_LOSSES, jitter=0.5, page_failed=True
+    )
+    assert (moved.state, moved.failure_code) == (JobState.DISCARDED, "poison")
+
+
 # -- whatever the counters
 
 COUNTS = st.integers(0, 1000)

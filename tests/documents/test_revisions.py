@@ -8,9 +8,11 @@ from uuid import uuid4
 
 import pytest
 
+from batchproc.core.keep import Verdict
 from batchproc.database import connect
+from batchproc.documents.current_revision import Findings
 from batchproc.documents.listing import DocumentListing
-from batchproc.documents.revisions import Attempt, Findings, PageProgress, PageRecord, RevisionSpec, RevisionStore
+from batchproc.documents.revisions import Attempt, PageProgress, PageRecord, RevisionSpec, RevisionStore
 from batchproc.documents.store import DocumentStore
 from tests.handlers.running_job import Conn, add_document, add_tenant, add_text
 
@@ -88,7 +90,8 @@ def test_a_page_is_done_once(connection: Conn, revisions: RevisionStore, documen
     revisions.finish_page(connection, revision_id, 1, PageRecord("ocr", "te\x00xt", 93.5, 1, 180, 300, 1.25))
     with pytest.raises(RuntimeError, match="done already"):
         revisions.finish_page(connection, revision_id, 1, PageRecord("ocr"))
-    revisions.start_page(connection, revision_id, 1, attempt(1, 2))
+    with pytest.raises(RuntimeError, match="done already"):
+        revisions.start_page(connection, revision_id, 1, attempt(1, 2))
     assert revisions.pages(connection, revision_id) == {1: PageProgress("ocr", 1, 1, 1.25, None)}
 
 
@@ -125,7 +128,7 @@ def test_the_completed_revision_becomes_current_and_says_what_the_document_is(
     store = DocumentStore("batchproc", tenant_id=tenant)
     assert store.text(connection, document) == ["old text"]
 
-    assert revisions.complete(connection, document, revision_id, FINDINGS)
+    assert revisions.complete(connection, document, revision_id, FINDINGS) is Verdict.NEWEST
     found = store.load(connection, document)
     assert store.text(connection, document) == ["new text"]
     assert (found.status, found.media_type, found.page_count, found.flags) == ("partial", "image/tiff", 3, ("signed",))
@@ -143,7 +146,7 @@ def test_a_revision_made_by_a_person_stays_current(
     by_hand = add_text(connection, tenant, document, ["typed"], source="person")
     revision_id = revisions.begin(connection, document, SPEC, attempt())
     assert revision_id is not None
-    assert not revisions.complete(connection, document, revision_id, FINDINGS)
+    assert revisions.complete(connection, document, revision_id, FINDINGS) is Verdict.PERSON
     assert DocumentStore("batchproc", tenant_id=tenant).load(connection, document).current_revision == by_hand
 
 

@@ -36,8 +36,8 @@ _FORBIDDEN_CALLS = {
 _UNPICKLING = {"engine/pool/child_setup.py"}
 """Where a worker reads what its own node has pickled, over a pipe that nobody else can write to."""
 
-_OPENING = {"documents/originals.py", "ocr/tessdata.py", "ocr/memory.py"}
-"""Of the packages that know of documents, what opens files by name: originals, language files, /proc."""
+_OPENING = {"documents/walk.py", "documents/root_identity.py", "ocr/tessdata.py", "ocr/memory.py"}
+"""Of the packages that know of documents, what opens files by name: originals, roots' markers, languages, /proc."""
 
 _EXECUTING = {"execute", "executemany", "copy", "stream"}
 
@@ -119,8 +119,9 @@ def test_only_one_module_opens_originals() -> None:
     assert [place for place in found if "Image.open(stream" not in place] == []
 
 
-def test_originals_are_opened_for_reading_only() -> None:
-    tree = TREES["documents/originals.py"]
+@pytest.mark.parametrize("path", ["documents/walk.py", "documents/root_identity.py"])
+def test_originals_are_opened_for_reading_only(path: str) -> None:
+    tree = TREES[path]
     flags = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert {"os.O_RDONLY", "os.O_NOFOLLOW", "os.O_NONBLOCK", "os.O_NOCTTY"} <= flags
     assert not {"os.O_WRONLY", "os.O_RDWR", "os.O_CREAT", "os.O_TRUNC", "os.O_APPEND"} & flags

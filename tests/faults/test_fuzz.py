@@ -111,11 +111,13 @@ def test_bombs_end_their_own_document_alone(
     assert len(found) == len(files)
     assert found["sound"].state == "completed"
     codes = {name: ending.failure_code for name, ending in found.items() if ending.state != "completed"}
-    assert set(codes.values()) <= NAMED | {"page_failed", "out_of_memory"}
+    assert set(codes.values()) <= NAMED | {"poison", "stalled", "out_of_memory"}
     assert {ending.state for ending in found.values()} <= {"completed", "discarded"}
     expected = {"circular_page_tree": "unreadable_file", "huge_sheet": "too_large", "huge_image": "too_large"}
-    expected |= {"very_many_frames": "too_large", "form_within_itself": "page_failed"}
+    expected |= {"very_many_frames": "too_large"}
     assert codes.items() >= {name: code for name, code in expected.items() if name in found}.items()
+    # Which comes first depends on the machine.
+    assert "form_within_itself" not in found or codes["form_within_itself"] in ("stalled", "out_of_memory")
 
 
 def test_the_same_seed_breaks_alike() -> None:
@@ -125,11 +127,12 @@ def test_the_same_seed_breaks_alike() -> None:
 
 
 def test_what_is_broken_was_sound_before() -> None:
-    read = [name for name, data in mutations.seeds().items() if _pages(data)]
-    assert sorted(set(mutations.seeds()) - set(read)) == ["plain.bmp", "plain.jp2", "plain.webp"]
+    assert [name for name, data in mutations.seeds().items() if not _pages(data)] == []
 
 
-@pytest.mark.parametrize("name", ["scan.pdf", "text.pdf", "fax.tif", "raw.tif", "grey.png", "grey.jpg", "pages.gif"])
+@pytest.mark.parametrize(
+    "name", ["scan.pdf", "text.pdf", "fax.tif", "raw.tif", "grey.png", "grey.jpg", "pages.gif", "plain.webp"]
+)
 def test_cut_off_anywhere(name: str) -> None:
     """At every length up to the first kilobyte, and some beyond."""
     data = mutations.seeds()[name]

@@ -239,6 +239,7 @@ _FORBIDDEN: dict[str, Callable[[Two], list[str]]] = {
     "enqueue": lambda two: ["classify", "--document", str(two.their_document)],
     "jobs list": lambda two: ["--document", str(two.their_document), "--json"],
     "documents list": lambda _: ["--json"],
+    "reprocess": lambda two: ["--document", str(two.their_document), "--mode", "force", "--json"],
     "import": lambda two: ["--no-jobs", "--json", str(two.folder / "mine")],
     "run": lambda _: ["--json"],
 }
@@ -247,6 +248,7 @@ _FORBIDDEN: dict[str, Callable[[Two], list[str]]] = {
 
 def test_every_command_for_one_tenant_keeps_to_it(two: Two, capfd: pytest.CaptureFixture[str]) -> None:
     main.run(["--version"])
+    theirs = two.count("processing_jobs", two.theirs)
     for command in sorted(_taking_a_tenant(main.cli)):
         assert command in _FORBIDDEN, f"say what {command} --tenant must not do"
         if command == "run":  # a node of its own; the scope of a run is tested with the engine
@@ -258,6 +260,7 @@ def test_every_command_for_one_tenant_keeps_to_it(two: Two, capfd: pytest.Captur
         if command == "jobs list":
             assert json.loads(printed.out)["jobs"] == []
     assert two.bench.job(two.their_job)["state"] == "available"
+    assert two.count("processing_jobs", two.theirs) == theirs
     assert two.bench.rows("select 1 from batchproc.processing_jobs where tenant_id = %s and kind = 'classify'", 1) == []
 
 
@@ -281,8 +284,10 @@ def test_enqueue_names_the_tenant_that_lacks_the_document(
 
 
 def test_statements_on_documents_name_the_tenant() -> None:
-    """Those that the command line lists with are for the operator, who sees all tenants."""
-    for_all = {"list_documents.sql", "show_revision.sql", "show_pages.sql"}
+    """Those that the command line lists with are for the operator, who sees all tenants; storage roots are nobody's."""
+    for_all = {"list_documents.sql", "show_revision.sql", "show_pages.sql", "engine_versions.sql"}
+    for_all |= {"begun_pages.sql"}  # of claims, each with its own tenant
+    for_all |= {f"{what}.sql" for what in ("all_roots", "forget_root", "known_roots", "learn_root", "renew_root")}
     files = list(resources.files("batchproc.documents").joinpath("sql").iterdir())
     assert len(files) > 15
     for file in files:

@@ -76,6 +76,7 @@ class Job:
 
     def __init__(self, connection: Conn, tenant: int, file: Path, workdir: Path, **args: Any) -> None:
         self.connection = connection
+        self.url = connection.info.dsn
         self.tenant = tenant
         self.document_id = add_document(connection, tenant, file)
         self.args = OcrArgs(document_id=self.document_id, **args)
@@ -256,6 +257,126 @@ def test_an_interrupted_attempt_does_not_count_against_its_page(job: Job, monkey
     assert job.run().failed_pages == []
 
 
+def test_a_page_that_ended_one_attempt_is_not_given_up_for_an_interruption(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault_on(monkeypatch, 2, times=3)
+    for attempt in (1, 2, 2):  # the first one crashed, the second was interrupted, and comes back as the second
+        job.again(attempt)
+        with pytest.raises(RuntimeError):
+            job.run()
+    job.again(2)
+    assert job.run().failed_pages == []
+
+
+def test_an_attempt_counts_for_its_page_also_after_a_checkpoint(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which sets the job's attempts back, so that the next attempt has the number of this one."""
+    fault_on(monkeypatch, 2, times=2)
+    for _ in range(2):
+        job.again(2)
+        with pytest.raises(RuntimeError):
+            job.run()
+    [[starts]] = job.connection.execute("select starts from batchproc.ocr_pages where page = 2").fetchall()
+    assert starts == 2
+
+
+def test_a_page_is_known_to_be_begun_before_it_is_read(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+    with connect(job.url) as other:
+
+        def look(number: int) -> None:
+            rows = other.execute("select state from batchproc.ocr_pages order by page").fetchall()
+            seen.append([row[0] for row in rows])
+
+        before_each_page(monkeypatch, look)
+        job.run()
+    assert seen == [["started"], ["ocr", "started"], ["ocr", "ocr", "started"]]
+
+
+def fail_pages(job: Job, monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
+    """From now on reading these pages fails by name."""
+
+    def unreadable(number: int) -> None:
+        if number in numbers:
+            raise OcrFailure("unreadable_file", f"page {number} is damaged")
+
+    before_each_page(monkeypatch, unreadable)
+
+
+def again_failed_pages(job: Job, state: str = "completed") -> Job:
+    """A new job on the same document, for its failed pages."""
+    end_job(job.connection, job.ctx, state)
+    job.args = OcrArgs(document_id=job.document_id, pages="failed")
+    job.claim()
+    return job
+
+
+def test_only_failed_pages_are_read_again_and_the_others_kept(
+    job: Job, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        fail_pages(job, broken, 2)
+        first = job.run()
+    read.clear()
+    second = again_failed_pages(job).run()
+    assert read == [2]
+    assert (second.pages, second.ocr_pages, second.failed_pages, second.partial) == (3, 3, [], False)
+    assert second.revision_id != first.revision_id
+    assert job.text() == [f"This is {word}" for word in WORDS]
+    assert job.state() == ("completed", None)
+    kept = job.connection.execute(
+        "select page, kept_from from batchproc.ocr_pages where revision_id = %s", [second.revision_id]
+    )
+    assert sorted(kept.fetchall()) == [(1, first.revision_id), (2, None), (3, first.revision_id)]
+
+
+def test_failed_pages_that_fail_again_leave_the_revision_that_is_there(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    fail_pages(job, monkeypatch, 2)
+    before_each_page(monkeypatch, read.append)
+    first = job.run()
+    read.clear()
+    second = again_failed_pages(job).run()
+    assert second == first
+    assert read == [2]
+    assert job.state() == ("partial", None)
+    assert job.ctx.documents.load(job.connection, job.document_id).current_revision == first.revision_id
+    assert job.revisions() == ["complete", "abandoned"]
+
+
+def test_without_failed_pages_there_is_nothing_to_read_again(job: Job, read: list[int]) -> None:
+    first = job.run()
+    read.clear()
+    assert again_failed_pages(job).run() == first
+    assert (read, job.revisions()) == ([], ["complete"])
+
+
+def test_without_a_revision_the_failed_pages_are_all_pages(job: Job, read: list[int]) -> None:
+    job.args = OcrArgs(document_id=job.document_id, pages="failed")
+    assert job.run().ocr_pages == 3
+    assert read == [1, 2, 3]
+
+
+def test_a_killed_reading_of_failed_pages_goes_on_with_those_it_kept(
+    job: Job, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        fail_pages(job, broken, 1, 2)
+        job.run()
+    read.clear()
+    again_failed_pages(job)
+    with monkeypatch.context() as broken:
+        fault_on(broken, 2, times=1)
+        with pytest.raises(RuntimeError):
+            job.run()
+    job.again(2)
+    assert job.run().failed_pages == []
+    assert read == [1, 2]
+    assert job.text() == [f"This is {word}" for word in WORDS]
+
+
 def test_a_budget_used_up_on_one_page_is_fresh_for_the_next(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     fault_on(monkeypatch, 3, times=1)
     job.connection.execute("update batchproc.processing_jobs set crashes = 3, attempt = 4")
@@ -280,11 +401,11 @@ def test_other_languages_start_a_new_revision(job: Job, read: list[int], monkeyp
     fault_on(monkeypatch, 2, times=1)
     with pytest.raises(RuntimeError):
         job.run()
-    job.args = OcrArgs(document_id=job.document_id, languages=["deu"])
+    job.args = OcrArgs(document_id=job.document_id, languages=("deu",))
     job.again(2)
     assert job.run().ocr_pages == 3
     assert read == [1, 1, 2, 3]
-    assert job.revisions() == ["abandoned", "complete"]
+    assert job.revisions() == ["complete"], "the abandoned one goes when a newer one is complete"
 
 
 def test_reading_again_keeps_the_old_revision(job: Job) -> None:
@@ -449,7 +570,13 @@ def test_a_full_disk_of_the_database_may_pass(job: Job, monkeypatch: pytest.Monk
 
 
 def test_a_missing_language_leaves_text_that_is_there(job: Job, tenant: int) -> None:
-    job.args = OcrArgs(document_id=job.document_id, languages=["eng", "xyz"])
+    job.args = OcrArgs(
+        document_id=job.document_id,
+        languages=(
+            "eng",
+            "xyz",
+        ),
+    )
     failure = job.fails()
     assert failure.code == "missing_language"
     assert "xyz" in str(failure.detail)
@@ -490,11 +617,11 @@ def test_the_most_special_option_counts(job: Job) -> None:
     assert options() == (("fra",), "redo")
     job.connection.execute("update batchproc.documents set language = 'deu+eng'")
     assert options() == (("deu", "eng"), "redo")
-    assert options(languages=["ita"], mode="skip") == (("ita",), "skip")
+    assert options(languages=("ita",), mode="skip") == (("ita",), "skip")
 
 
 @pytest.mark.parametrize(
-    "args", [{"mod": "redo"}, {"mode": "force"}, {"languages": []}, {"languages": ["../eng"]}, {"document_id": "x"}]
+    "args", [{"mod": "redo"}, {"mode": "fast"}, {"languages": []}, {"languages": ["../eng"]}, {"document_id": "x"}]
 )
 def test_args_that_do_not_fit_are_refused(args: dict[str, Any]) -> None:
     entry = _from_function(ocr)

@@ -45,6 +45,7 @@ class PdfPage:
     form: str = ""
     extra: str = ""
     image_dictionary: str = ""
+    more_images: Sequence[Image.Image] = ()  # Im2 and so on
 
 
 def shown(text: str, *, x: float = 72, y: float = 700, points: float = 12, hidden: bool = False) -> str:
@@ -52,9 +53,9 @@ def shown(text: str, *, x: float = 72, y: float = 700, points: float = 12, hidde
     return f"BT /F1 {points} Tf {3 if hidden else 0} Tr {x} {y} Td ({text}) Tj ET\n"
 
 
-def placed(x: float, y: float, width: float, height: float) -> str:
-    """Operators that place image Im1."""
-    return f"q {width} 0 0 {height} {x} {y} cm /Im1 Do Q\n"
+def placed(x: float, y: float, width: float, height: float, *, name: str = "Im1") -> str:
+    """Operators that place an image."""
+    return f"q {width} 0 0 {height} {x} {y} cm /{name} Do Q\n"
 
 
 def pdf(*pages: PdfPage, title: str | None = None) -> bytes:
@@ -78,6 +79,11 @@ def _add_page(objects: list[bytes], drawn: PdfPage) -> int:
         pixels = zlib.compress(drawn.image.tobytes())
         objects.append(pdf_stream(f"/Type/XObject/Subtype/Image{fields}/Filter/FlateDecode", pixels))
         named += f"/Im1 {len(objects)} 0 R"
+    for number, image in enumerate(drawn.more_images, start=2):
+        fields = f"/Width {image.width}/Height {image.height}/ColorSpace/DeviceGray/BitsPerComponent 8"
+        pixels = zlib.compress(image.tobytes())
+        objects.append(pdf_stream(f"/Type/XObject/Subtype/Image{fields}/Filter/FlateDecode", pixels))
+        named += f"/Im{number} {len(objects)} 0 R"
     if drawn.form:
         fields = f"/Type/XObject/Subtype/Form/BBox[0 0 2000 2000]/Resources<</XObject<<{named}>>>>"
         objects.append(pdf_stream(fields, drawn.form.encode()))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import pytest
+from PIL import Image, ImageChops, ImageStat
 
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.errors import OcrFailure
@@ -37,3 +38,8 @@ def fails_as(code: str) -> Iterator[None]:
     assert caught.value.code == code
     assert caught.value.detail
     assert "/tmp" not in caught.value.detail, "a detail names no path"
+
+
+def alike(left: Image.Image, right: Image.Image, tolerance: float = 2.0) -> bool:
+    """Whether two grey pictures of one size differ by no more grey levels in the mean."""
+    return left.size == right.size and ImageStat.Stat(ImageChops.difference(left, right)).mean[0] <= tolerance

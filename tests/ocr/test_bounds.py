@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.errors import OcrFailure
 from batchproc.settings import OcrBounds
+from tests.ocr.bombs import BOMBS
 from tests.ocr.reading import fails_as
 
+REPOSITORY = Path(__file__).parents[2]
 A3_AT_600 = (7016, 9921)
 
 
@@ -58,3 +64,35 @@ def test_a_document_is_refused_only_when_no_page_can_be_read() -> None:
         Bounds(max_document_pixels=15_000).check_document([(100, 100), (100, 100)])
     with fails_as("too_large"):
         Bounds(max_pages=1).check_document([(1, 1), (1, 1)])
+
+
+Reading = tuple[list[str], float, int]
+
+
+@pytest.fixture(scope="module")
+def bomb_readings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reading]:
+    """Of each bomb what came of it, seconds of processor time and KiB of memory, all in one limited process."""
+    folder = tmp_path_factory.mktemp("bombs")
+    for name, (_, make) in BOMBS.items():
+        (folder / name).write_bytes(make())
+    command = [sys.executable, "-m", "tests.ocr.reading_child", *(str(folder / name) for name in BOMBS)]
+    child = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=REPOSITORY)
+    assert child.stderr == ""
+    assert child.returncode == 0
+    readings: dict[str, Reading] = {}
+    before = (0.0, 0)
+    for line in child.stdout.splitlines():
+        name, outcome, seconds, peak = json.loads(line)
+        readings[name] = (outcome, seconds - before[0], peak - before[1])
+        before = (seconds, peak)
+    return readings
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_a_named_failure_within_seconds_and_little_memory(
+    bomb_readings: dict[str, Reading], name: str
+) -> None:
+    outcome, seconds, grown = bomb_readings[name]
+    assert outcome[0] == BOMBS[name][0]
+    assert seconds < 5
+    assert grown < 150_000

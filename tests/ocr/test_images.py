@@ -7,21 +7,18 @@ import zlib
 from typing import Any
 
 import pytest
-from PIL import Image, ImageChops, ImageStat
+from PIL import Image, ImageChops, ImageFilter
 
+from batchproc.ocr import heif
+from batchproc.ocr.blank import is_blank
 from batchproc.ocr.bounds import Bounds
-from batchproc.ocr.pages import PageImage
-from batchproc.ocr.pixels import is_blank, to_grey
-from batchproc.ocr.resolution import credible, squared, useful
-from tests.ocr import drawn
-from tests.ocr.reading import fails_as, image_of, opened
+from batchproc.ocr.errors import OcrFailure
+from batchproc.ocr.pixels import to_grey
+from tests.ocr import drawn, odd_images
+from tests.ocr.reading import alike, fails_as, image_of, opened
 
 GREY = drawn.page()
 LETTER = (2550, 3300)
-
-
-def alike(left: Image.Image, right: Image.Image, tolerance: float = 2.0) -> bool:
-    return left.size == right.size and ImageStat.Stat(ImageChops.difference(left, right)).mean[0] <= tolerance
 
 
 def with_alpha() -> Image.Image:
@@ -54,36 +51,122 @@ def deep(image: Image.Image, white: int) -> Image.Image:
         (deep(GREY, 4095), "TIFF", {}),
         (GREY.convert("F"), "TIFF", {}),
         (GREY.convert("F").point(lambda value: value * (1 / 255) + 0.0), "TIFF", {}),
+        (GREY.convert("1", dither=Image.Dither.NONE), "TIFF", {"compression": "group3"}),
+        (GREY.convert("RGB"), "TIFF", {"compression": "jpeg", "quality": 95}),
+        (GREY.convert("RGB").convert("YCbCr"), "TIFF", {"compression": "jpeg", "quality": 95}),
+        (GREY, "TIFF", {"compression": "packbits"}),
+        (GREY.convert("RGB"), "TIFF", {"compression": "tiff_adobe_deflate"}),
+        (with_alpha(), "TIFF", {}),
+        (GREY.convert("1", dither=Image.Dither.NONE), "PNG", {}),
+        (GREY.convert("RGB"), "WEBP", {"quality": 95}),
+        (with_alpha(), "WEBP", {"lossless": True}),
+        (GREY, "JPEG2000", {}),
+        (GREY, "JPEG2000", {"no_jp2": True}),
+        (GREY.convert("RGB"), "JPEG2000", {}),
+        (with_alpha(), "JPEG2000", {}),
+        (deep(GREY, 65535), "JPEG2000", {}),
+        (GREY, "BMP", {}),
+        (GREY.convert("RGB"), "BMP", {}),
+        (GREY.convert("1", dither=Image.Dither.NONE), "BMP", {}),
+        (GREY.convert("RGB").quantize(16), "BMP", {}),
     ],
 )
 def test_whatever_the_pixels_the_page_is_grey_on_white(image: Image.Image, kind: str, options: dict[str, Any]) -> None:
-    unscaled = 70 if kind == "GIF" else 300  # a GIF names no resolution
+    unscaled = 70 if kind in ("GIF", "WEBP", "JPEG2000") else 300  # these name no resolution
     found = image_of(drawn.saved(image, kind, dpi=(300, 300), **options), dpi=unscaled)
     assert found.pixels.mode == "L"
     assert alike(found.pixels, GREY, 4.0)
 
 
-def test_sixteen_bits_that_count_from_white() -> None:
-    negative = deep(ImageChops.invert(GREY), 65535)
-    data = bytearray(drawn.saved(negative, "TIFF", dpi=(300, 300)))
-    entry = data.index(struct.pack("<HHI", 262, 3, 1))  # PhotometricInterpretation, a SHORT
-    struct.pack_into("<H", data, entry + 8, 0)  # WhiteIsZero
-    assert alike(image_of(bytes(data)).pixels, GREY)
+def two_shades(level: int) -> bytes:
+    """Paper is black and declared transparent, ink is grey."""
+    return bytes(2) if level > 127 else b"\x10\x10"
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF"])
-@pytest.mark.parametrize(("tag", "turn"), [(3, Image.Transpose.ROTATE_180), (6, Image.Transpose.ROTATE_90)])
-def test_the_orientation_tag_is_honoured(kind: str, tag: int, turn: Image.Transpose) -> None:
+@pytest.mark.parametrize(
+    "data",
+    [
+        odd_images.png(GREY.size, 16, 0, odd_images.rows(GREY, lambda v: bytes([v, v]))),
+        odd_images.png(GREY.size, 16, 2, odd_images.rows(GREY, lambda v: bytes([v] * 6))),
+        odd_images.png(GREY.size, 16, 4, odd_images.rows(GREY, lambda v: bytes([0, 0, 255 - v, 255 - v]))),
+        odd_images.png(GREY.size, 16, 6, odd_images.rows(GREY, lambda v: bytes([0] * 6 + [255 - v] * 2))),
+        odd_images.png(GREY.size, 8, 0, odd_images.interlaced_rows(GREY), interlaced=True),
+        odd_images.png(GREY.size, 8, 3, odd_images.rows(GREY, lambda v: bytes([v])), *odd_images.palette_in_alpha()),
+    ],
+    ids=["grey", "colour", "grey and alpha", "colour and alpha", "interlaced", "alpha in the palette"],
+)
+def test_pngs_of_every_kind(data: bytes) -> None:
+    assert alike(image_of(data).pixels, GREY)
+
+
+@pytest.mark.parametrize("depth", [8, 16])
+def test_a_grey_level_that_is_declared_transparent_is_paper(depth: int) -> None:
+    key = odd_images.chunk(b"tRNS", bytes(2))
+    rows = odd_images.rows(GREY, lambda level: two_shades(level)[: depth // 8])
+    found = image_of(odd_images.png(GREY.size, depth, 0, rows, key)).pixels
+    assert alike(found.point(lambda level: 255 if level > 127 else 0), GREY, 4.0)
+
+
+def test_ink_without_adobes_mark_is_not_turned() -> None:
+    """Pillow takes every CMYK JPEG for one of Adobe's, which are negatives."""
+    cmyk = GREY.convert("RGB").convert("CMYK")
+    marked = drawn.saved(ImageChops.invert(cmyk), "JPEG", quality=95, dpi=(300, 300))
+    at = marked.index(b"\xff\xee")
+    length = struct.unpack_from(">H", marked, at + 2)[0]
+    assert alike(image_of(marked[:at] + marked[at + 2 + length :]).pixels, GREY)
+
+
+TURNS = {
+    1: None,
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
+@pytest.mark.parametrize("tag", TURNS)
+def test_the_orientation_tag_is_honoured(kind: str, tag: int) -> None:
+    turn = TURNS[tag]
     exif = Image.Exif()
     exif[274] = tag
-    found = image_of(drawn.saved(GREY.transpose(turn), kind, exif=exif, dpi=(300, 300)))
-    assert alike(found.pixels, GREY, 4.0)
+    stored = GREY if turn is None else GREY.transpose(turn)
+    data = drawn.saved(stored, kind, exif=exif, dpi=(300, 300), quality=95)
+    assert alike(image_of(data, dpi=70 if kind == "WEBP" else 300).pixels, GREY, 4.0)
 
 
-@pytest.mark.parametrize("kind", ["TIFF", "GIF"])
+def heic(*frames: Image.Image) -> bytes:
+    pytest.importorskip("pillow_heif").register_heif_opener()
+    return drawn.saved(frames[0], "HEIF", quality=95, save_all=True, append_images=frames[1:])
+
+
+def test_heic_is_read_with_its_extra() -> None:
+    frames = [drawn.page([f"Page {number}"]).convert("RGB") for number in range(2)]
+    with opened(heic(*frames)) as source:
+        assert (source.media_type, source.page_count) == ("image/heic", 2)
+        for index in (1, 0, 1):
+            assert alike(source.page(index).image(70).pixels, frames[index].convert("L"))
+    picture = with_alpha()
+    assert alike(image_of(heic(picture), dpi=70).pixels, GREY)
+
+
+def test_without_its_extra_heic_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = heic(GREY.convert("RGB"))
+    monkeypatch.setattr(heif, "_taught", lambda: False)
+    with pytest.raises(OcrFailure, match=r"batchproc\[heic\]") as caught, opened(data):
+        pass
+    assert caught.value.code == "unsupported_type"
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "GIF", "PNG", "WEBP"])
 def test_frames_are_pages_in_order(kind: str) -> None:
     frames = [drawn.page([f"Page {number}"]) for number in range(3)]
-    data = drawn.saved(frames[0], kind, save_all=True, append_images=frames[1:])
+    options = {"lossless": True} if kind == "WEBP" else {}
+    data = drawn.saved(frames[0], kind, save_all=True, append_images=frames[1:], **options)
     with opened(data) as source:
         assert source.page_count == 3
         for index in (2, 0, 1):
@@ -175,47 +258,6 @@ def test_damaged_fax_data_prints_nothing(capfd: pytest.CaptureFixture[str]) -> N
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("size", "stated", "expected"),
-    [
-        (LETTER, (300, 300), 300),
-        (LETTER, None, 308),  # as if A4: the larger of 2550 / 8.27 and 3300 / 11.69
-        (LETTER, (1, 1), 308),
-        (LETTER, (72, 72), 308),  # a camera's 72 would make a sheet of 46 inches
-        ((1190, 842), (72, 72), 72),
-        ((9933, 14043), (300, 300), 300),  # A0
-        ((517, 147), None, 70),
-        ((30_000, 30_000), None, 600),
-    ],
-)
-def test_an_absurd_resolution_is_estimated(
-    size: tuple[int, int], stated: tuple[float, float] | None, expected: int
-) -> None:
-    assert round(credible(size, stated)[0]) == expected
-
-
-def test_a_fax_gets_square_pixels() -> None:
-    image, dpi = squared(Image.new("L", (1728, 1100), 255), (204, 98))
-    assert (image.width, dpi) == (1728, 204)
-    assert image.height == pytest.approx(1100 * 204 / 98, abs=1)
-
-
-@pytest.mark.parametrize(
-    ("size", "dpi", "expected"),
-    [
-        ((2480, 3508), 300, (2480, 3508, 300)),
-        ((4960, 7016), 600, (2480, 3508, 300)),
-        ((595, 842), 72, (1653, 2339, 200)),
-        ((1654, 2339), 200, (1654, 2339, 200)),
-    ],
-)
-def test_fine_scans_are_reduced_and_coarse_ones_enlarged(
-    size: tuple[int, int], dpi: int, expected: tuple[int, int, int]
-) -> None:
-    found: PageImage = useful(Image.new("L", size), dpi, wanted=300, max_pixels=10**8)
-    assert (*found.pixels.size, found.dpi) == expected
-
-
 def noise(sigma: float) -> Image.Image:
     return ImageChops.add(Image.new("L", LETTER, 235), Image.effect_noise(LETTER, sigma), 1, -128)
 
@@ -237,6 +279,17 @@ def test_a_lone_page_number_is_not_blank(shade: int) -> None:
     paper = noise(5)
     number = drawn.page(["7"], size=(200, 200), height=42)  # ten points
     paper.paste(shade, (1200, 3000), ImageChops.invert(number))
+    assert not is_blank(paper, 300)
+
+
+def test_a_page_full_of_bold_print_is_not_blank() -> None:
+    """Most of its pixels are near to ink, which is no grain of the paper."""
+    line = drawn.page(["BOLD PRINT WITHOUT ANY GAP"], size=(900, 200))
+    bold = line.crop(ImageChops.invert(line).getbbox()).filter(ImageFilter.MinFilter(3))
+    paper = Image.new("L", LETTER, 255)
+    for top in range(0, LETTER[1], bold.height):
+        for left in range(0, LETTER[0], bold.width):
+            paper.paste(bold, (left, top))
     assert not is_blank(paper, 300)
 
 

@@ -112,7 +112,9 @@ class ScriptedEngine:
     def data_hash_of(self, languages: tuple[str, ...]) -> str:
         return ""
 
-    def recognise(self, image: Image.Image, *, dpi: int, languages: tuple[str, ...]) -> Recognised:
+    def recognise(
+        self, image: Image.Image, *, dpi: int, languages: tuple[str, ...], layout: bool = False
+    ) -> Recognised:
         confidence = self.answers[self.asked]
         self.asked += 1
         return Recognised(f"answer {self.asked}", confidence, 2)

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-import pytest
 from PIL import Image
 
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.pages import TextLayer
-from batchproc.ocr.text_layer import is_good, normalised_text
+from batchproc.ocr.text_layer import normalised_text
 from tests.ocr import drawn
 from tests.ocr.drawn import PdfPage, placed, shown
 from tests.ocr.reading import fails_as, image_of, layer_of, opened
 
 GREY_BLOCK = Image.new("L", (100, 100), 128)
 FULL_PAGE = placed(0, 0, 612, 792)
-STAMP = "Case 1:20-cv-01234 Document 12 Filed 04-05-20 Page 3 of 12"
 PARAGRAPH = "".join(
     shown(f"line {number} of a page that has a good deal to say", y=700 - 20 * number) for number in range(9)
 )
@@ -37,31 +35,6 @@ def test_pages_title_and_text() -> None:
 def test_no_characters_are_no_layer() -> None:
     assert layer_of(drawn.pdf(PdfPage())) is None
     assert layer_of(drawn.pdf(PdfPage(shown("   ")))) is None
-
-
-@pytest.mark.parametrize(
-    ("content", "good"),
-    [
-        (shown("Page 7"), True),
-        (shown('"-+%-!'), False),
-        (shown("Heading..............................................1"), True),
-        (FULL_PAGE + shown("Scanned by a scanner"), False),
-        (FULL_PAGE + shown(STAMP), False),
-        (FULL_PAGE + shown(STAMP, hidden=True), True),
-        (FULL_PAGE + shown("p. 7", hidden=True), False),
-        (FULL_PAGE + PARAGRAPH, True),
-        (placed(50, 700, 100, 50) + shown("Dear Sir"), True),
-        ("".join(placed(0, strip * 80, 612, 80) for strip in range(10)) + shown("Scanned"), False),
-    ],
-)
-def test_what_a_good_layer_is(content: str, good: bool) -> None:
-    assert is_good(layer(PdfPage(content, image=GREY_BLOCK))) is good
-
-
-def test_an_image_within_a_form_counts_by_its_place_on_the_page() -> None:
-    content = "q 2 0 0 2 0 0 cm /Fm1 Do Q\n" + shown("Scanned")
-    found = layer(PdfPage(content, image=GREY_BLOCK, form=placed(0, 0, 153, 198)))
-    assert found.image_share == pytest.approx(0.25, abs=0.01)
 
 
 def test_the_text_is_clean() -> None:

@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import pickle
+import struct
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,9 @@ from tests.ocr.reading import fails_as, opened
         ("GIF", "image/gif"),
         ("TIFF", "image/tiff"),
         ("PDF", "application/pdf"),
+        ("WEBP", "image/webp"),
+        ("BMP", "image/bmp"),
+        ("JPEG2000", "image/jp2"),
     ],
 )
 def test_the_type_is_told_by_content(kind: str, expected: str) -> None:
@@ -30,6 +34,30 @@ def test_the_type_is_told_by_content(kind: str, expected: str) -> None:
     assert media_type(data[:1024]) == expected
     with opened(data) as source:
         assert (source.media_type, source.page_count) == (expected, 1)
+
+
+def brands(major: bytes, *compatible: bytes) -> bytes:
+    body = major + bytes(4) + b"".join(compatible)
+    return struct.pack(">I4s", 8 + len(body), b"ftyp") + body + bytes(40)
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"\xff\x4f\xff\x51\x00\x2f", "image/j2c"),
+        (b"II+\x00", "image/tiff"),
+        (b"MM\x00+", "image/tiff"),
+        (brands(b"heic", b"mif1", b"heic"), "image/heic"),
+        (brands(b"mif1", b"mif1", b"heic"), "image/heif"),
+        (brands(b"mif1", b"mif1", b"avif"), None),
+        (brands(b"isom", b"mp41"), None),
+        (b"RIFF\x24\x00\x00\x00WAVEfmt ", None),
+        (b"BM is how this letter begins, and goes on", None),
+        (b"BM", None),
+    ],
+)
+def test_signatures(head: bytes, expected: str | None) -> None:
+    assert media_type(head) == expected
 
 
 def test_a_pdf_header_may_come_late() -> None:
@@ -51,7 +79,17 @@ def test_no_bytes_and_too_many() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"%PDF-1.4\nnothing else", b"\x89PNG\r\n\x1a\n????", b"II*\x00\x08\x00\x00\x00", b"GIF89a"]
+    "data",
+    [
+        b"%PDF-1.4\nnothing else",
+        b"\x89PNG\r\n\x1a\n????",
+        b"II*\x00\x08\x00\x00\x00",
+        b"GIF89a",
+        b"RIFF\x04\x00\x00\x00WEBP",
+        b"\xff\x4f\xff\x51\x00",
+        b"\x00\x00\x00\x0cjP  \r\n\x87\n",
+        b"BM" + bytes(12) + b"\x28\x00\x00\x00",
+    ],
 )
 def test_damage_is_unreadable(data: bytes) -> None:
     with fails_as("unreadable_file"), opened(data):
@@ -90,7 +128,7 @@ class FailingDisk(io.BytesIO):
         return super().read(min(size or 0, self.good - self.tell()))
 
 
-@pytest.mark.parametrize("kind", ["PDF", "TIFF", "PNG", "JPEG"])
+@pytest.mark.parametrize("kind", ["PDF", "TIFF", "PNG", "JPEG", "BMP", "WEBP", "JPEG2000"])
 def test_failing_storage_is_not_taken_for_a_damaged_file(kind: str) -> None:
     noisy = drawn.page().effect_spread(40)
     disk = FailingDisk(drawn.saved(noisy, kind), good=2000)

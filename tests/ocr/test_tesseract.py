@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from batchproc.ocr.engine import Orientation, require_languages
 from batchproc.ocr.recall import word_recall
 from batchproc.ocr.tessdata import Tessdata, default_folder
-from batchproc.ocr.tesseract import MAX_LOADED, TesseractEngine
+from batchproc.ocr.tesseract import MAX_LOADED, TesseractEngine, loading_order
+from batchproc.ops import drawing
 from tests.ocr import drawn
 from tests.ocr.reading import fails_as
 
@@ -48,6 +50,31 @@ def test_words_confidence_and_version(engine: TesseractEngine) -> None:
 def test_german_umlauts(engine: TesseractEngine) -> None:
     found = engine.recognise(drawn.page(drawn.GERMAN), dpi=300, languages=("deu",))
     assert word_recall(" ".join(drawn.GERMAN), found.text) == 1.0
+
+
+def test_umlauts_are_not_lost_to_english_first(engine: TesseractEngine) -> None:
+    letter = drawing.letter(7, "deu")
+    found = engine.recognise(letter.image, dpi=300, languages=("eng", "deu"))
+    for umlaut in "äöüßÄÖÜ":
+        assert found.text.count(umlaut) == letter.text.count(umlaut)
+    assert loading_order(("eng", "deu", "fra")) == ("deu", "fra", "eng")
+    assert loading_order(("fra", "deu")) == ("fra", "deu")
+
+
+def test_white_around_the_ink_changes_neither_words_nor_places(engine: TesseractEngine) -> None:
+    small = drawn.page()
+    large = Image.new("L", (small.width + 1500, small.height + 900), 255)
+    large.paste(small, (1000, 600))
+    near, far = (engine.recognise(image, dpi=300, languages=("eng",), layout=True) for image in (small, large))
+    assert near.text == far.text
+    assert near.layout is not None
+    assert far.layout is not None
+    places = [
+        [(word.box.left, word.box.top) for line in found.layout.lines for word in line.words]
+        for found in (near, far)
+        if found.layout is not None
+    ]
+    assert [(left + 1000, top + 600) for left, top in places[0]] == places[1]
 
 
 def test_nothing_to_read_has_no_confidence(engine: TesseractEngine) -> None:

@@ -16,7 +16,9 @@ import pytest
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import NewJob
 from batchproc.database import connect
-from batchproc.ops.bench.ocr import OcrBench, OcrRun, Side, _line, bench_ocr
+from batchproc.ops.bench.ocr import OcrBench, OcrRun, _line, bench_ocr
+from batchproc.ops.bench.ocr_pages import Side
+from batchproc.ops.bench.ocr_peers import Ocrmypdf, TesseractCommand, installed_peers, run
 from batchproc.ops.bench.queue import KIND, Durability, QueueBench, QueueRun, bench_queue
 from batchproc.ops.bench.schema import BenchStopped, Urls, bench_schema
 from batchproc.queue.inspection import Inspection
@@ -120,6 +122,99 @@ def test_the_ratio_of_the_ocr_bench_is_the_median_of_the_runs_ratios() -> None:
     plain = OcrBench(40, 2, ("eng",), runs).plain()
     assert (plain["ratio_to_bare_loop"], plain["least"], plain["most"]) == (0.75, 0.5, 0.9)
     assert (plain["pages_per_second"], plain["bare_loop_pages_per_second"]) == (3, 4)
+
+
+def test_the_ratios_to_peers_are_medians_and_null_for_what_is_not_installed() -> None:
+    runs = tuple(
+        OcrRun(Side(ours, 1.0, 2), Side(1.0, 1.0, 2), {"tesseract": Side(theirs, recall, 0)})
+        for ours, theirs, recall in ((3.0, 2.0, 0.9), (2.0, 2.0, 0.8), (4.0, 2.0, 1.0))
+    )
+    versions = {"tesseract": "5.3.0", "ocrmypdf": None}
+    plain = OcrBench(40, 2, ("eng",), runs, versions).plain()
+    assert (plain["ratio_to_tesseract"], plain["ratio_to_ocrmypdf"]) == (1.5, None)
+    assert plain["peers"] == {
+        "tesseract": {"version": "5.3.0", "pages_per_second": 2.0, "word_recall": 0.8},
+        "ocrmypdf": None,
+    }
+    assert "peers" not in OcrBench(40, 2, ("eng",), runs).plain()
+
+
+# The commands themselves need not be installed: these read pages with the same engine, and take the same arguments.
+_COMMAND = """#!{python}
+import sys
+from pathlib import Path
+import tesserocr
+from PIL import Image
+import pypdfium2
+arguments = sys.argv[1:]
+if arguments == ["--version"]:
+    print("{name} 5.9.9")
+    sys.exit()
+def option(name):
+    return arguments[arguments.index(name) + 1]
+with tesserocr.PyTessBaseAPI(path=sys.prefix + "/share/tessdata", lang=option("-l")) as api:
+    def text(image):
+        api.SetImage(image)
+        return api.GetUTF8Text()
+    if "--sidecar" in arguments:
+        pages = pypdfium2.PdfDocument(arguments[-2])
+        texts = [text(page.render(scale=300 / 72).to_pil()) for page in pages]
+        Path(option("--sidecar")).write_text(chr(12).join(texts))
+    else:
+        Path(arguments[1] + ".txt").write_text(text(Image.open(arguments[0])))
+"""
+
+
+def install(folder: Path, name: str) -> None:
+    program = folder / name
+    program.write_text(_COMMAND.format(python=sys.executable, name=name))
+    program.chmod(0o755)
+
+
+@pytest.mark.long
+def test_peers_read_the_same_pages(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert installed_peers() == {"tesseract": None, "ocrmypdf": None}
+    install(tmp_path, "ocrmypdf")
+    assert installed_peers()["ocrmypdf"] is None, "it is of no use without tesseract"
+    install(tmp_path, "tesseract")
+    peers = installed_peers()
+    assert [type(peer) for peer in peers.values()] == [TesseractCommand, Ocrmypdf]
+    told: list[str] = []
+    bench = bench_ocr(
+        Settings(ocr=Ocr(languages=("eng",))),
+        Urls(database_url, database_url),
+        pages=2,
+        workers=2,
+        runs=1,
+        tell=told.append,
+        observe=lambda *_: None,
+        peers=peers,
+    )
+    plain = bench.plain()
+    assert plain["ratio_to_tesseract"] > 0
+    assert plain["ratio_to_ocrmypdf"] > 0
+    for peer in plain["peers"].values():
+        assert peer["version"] == "5.9.9"
+        assert peer["word_recall"] == pytest.approx(plain["word_recall"], abs=0.02)
+    assert told[1:5] == [f"run 1 of 1: {side}" for side in ("batchproc", "bare loop", "tesseract", "ocrmypdf")]
+
+
+def test_a_peer_that_fails_or_hangs_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match=r"sh ended with 3: no such language"):
+        run(("/bin/sh", "-c", "echo no such language; exit 3"), 60, {})
+    alive = tmp_path / "pid"
+    with pytest.raises(EnvironmentFault, match=r"sh did not end within 1 seconds"):
+        run(("/bin/sh", "-c", f"sleep 600 & echo $! > {alive}; wait"), 1, {})
+    pid = int(alive.read_text())
+    wait_until(lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid), 30, "the end of what it started")
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 def test_a_bare_loop_that_says_nothing_is_given_up() -> None:

@@ -135,7 +135,7 @@ def test_missing_languages_fail_and_missing_orientation_warns(check: Examine, tm
     some = Settings(ocr=Ocr(languages=("eng", "fra"), tessdata=(tmp_path,)))
     found = check("languages", settings=some)
     assert not found.ok
-    assert "languages fra of" in found.detail
+    assert "the language fra of ocr.languages" in found.detail
     assert found.advice is not None
     assert "fra.traineddata" in found.advice
     warned = check("languages", settings=Settings(ocr=Ocr(languages=("eng",), tessdata=(tmp_path,))))
@@ -274,7 +274,13 @@ def test_the_command_succeeds_on_a_healthy_installation(home: Path, database_url
 def test_the_command_fails_with_3_and_shows_no_password(home: Path) -> None:
     code, checks, shown = doctor(home, BATCHPROC_DATABASE_URL=NOWHERE)
     assert code == 3
-    assert [name for name, check in checks.items() if not check["ok"]] == ["database", "migrations", "kinds"]
+    assert [name for name, check in checks.items() if not check["ok"]] == [
+        "database",
+        "migrations",
+        "storage",
+        "tenants",
+        "kinds",
+    ]
     assert PASSWORD not in shown
 
 

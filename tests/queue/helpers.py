@@ -31,13 +31,13 @@ def add_tenant(connection: Conn, slug: str = "acme") -> int:
     return STORE.add_tenant(connection, slug).tenant_id
 
 
-def add_document(connection: Conn, tenant_id: int, status: str = "pending") -> int:
+def add_document(connection: Conn, tenant_id: int, status: str = "pending", language: str | None = None) -> int:
     row = connection.execute(
         """
-        insert into batchproc.documents (tenant_id, root, path, sha256, bytes, status)
-        values (%s, '/nowhere', 'file', %s, 1, %s) returning document_id
+        insert into batchproc.documents (tenant_id, root, path, sha256, bytes, status, language)
+        values (%s, '/nowhere', 'file', %s, 1, %s, %s) returning document_id
         """,
-        [tenant_id, uuid4().bytes * 2, status],
+        [tenant_id, uuid4().bytes * 2, status, language],
     ).fetchone()
     assert row is not None
     return int(row[0])

@@ -54,7 +54,7 @@ def rescue(connection: Conn, rescuer: NodeStore) -> dict[UUID, JobState]:
 
 def test_a_node_joins_with_what_it_knows(connection: Conn) -> None:
     before = now(connection)
-    facts = NodeFacts(uuid4(), "host", 99, 4, ("once", "work"), ("eng", "deu"), "5.5.4", "0.1.0")
+    facts = NodeFacts(uuid4(), "host", 99, 4, ("once", "work"), ("eng", "deu"), "5.5.4", "0.1.0", ("deu",))
     NodeStore("batchproc", facts.node_id, SPECS).join(connection, facts, 30.0)
     [row] = rows_of(connection, "select * from batchproc.nodes")
     assert before <= row.pop("started_at") <= now(connection)
@@ -66,6 +66,7 @@ def test_a_node_joins_with_what_it_knows(connection: Conn) -> None:
         "slots": 4,
         "kinds": ["once", "work"],
         "languages": ["eng", "deu"],
+        "default_languages": ["deu"],
         "engine_version": "5.5.4",
         "code_version": "0.1.0",
     }

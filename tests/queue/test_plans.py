@@ -29,6 +29,8 @@ NODE = UUID(int=1)
 DEAD = UUID(int=2)
 STATEMENTS = SqlFolder("batchproc.queue")
 Plan = dict[str, Any]
+ABLE = {"language_kinds": ["big"], "able": ["eng"], "has_defaults": True}
+SCOPE: dict[str, list[Any]] = {"tenant_ids": [], "kinds": [], "lanes": []}
 
 _TENANTS = "insert into batchproc.tenants (slug) select 't' || n from generate_series(1, 200) n"
 _DOCUMENTS = """
@@ -106,6 +108,7 @@ def turns(connection: Conn) -> dict[str, Any]:
         "claim_ids": [uuid4() for _ in range(9)],
         "node_id": NODE,
         "run_id": None,
+        **ABLE,
     }
 
 
@@ -159,12 +162,35 @@ PINS: dict[str, tuple[Values, set[str]]] = {
     "claim": (turns, {"processing_jobs_claim", "processing_jobs_pkey"}),
     "claim_limited": (turns, {"processing_jobs_claim", "processing_jobs_pkey", "processing_jobs_running_kind"}),
     "claim_one": (
-        lambda _: {"job_id": 77, "claim_id": NODE, "node_id": NODE, "run_id": None, "kinds": ["work"]},
+        lambda _: {"job_id": 77, "claim_id": NODE, "node_id": NODE, "run_id": None, "kinds": ["work"], **ABLE},
         {"processing_jobs_pkey"},
     ),
     "claim_one_within_limits": (
-        lambda _: {"job_id": 77, "claim_id": NODE, "node_id": NODE, "run_id": None, "kinds": ["work"]},
+        lambda _: {"job_id": 77, "claim_id": NODE, "node_id": NODE, "run_id": None, "kinds": ["work"], **ABLE},
         {"processing_jobs_pkey", "processing_jobs_running_kind"},
+    ),
+    "language_gaps": (lambda _: {**SCOPE, "language_kinds": ["big"]}, {"processing_jobs_(languages|claim)"}),
+    "gap_by_languages": (
+        lambda _: {**SCOPE, "kind": "big", "languages": ["fra"], "skip": [], "limit": 500},
+        {"processing_jobs_languages"},
+    ),
+    "gap_by_tenant": (
+        lambda _: {"kind": "big", "lane": 1, "tenant_id": 1, "skip": [], "limit": 500},
+        {"processing_jobs_claim"},
+    ),
+    "discard_missing": (
+        lambda _: {
+            "job_ids": [1, 2],
+            "tenant_ids": [1, 1],
+            "results": ["{}", "{}"],
+            "run_id": None,
+            "failing_kinds": ["big"],
+        },
+        {"processing_jobs_pkey"},
+    ),
+    "hint_languages": (
+        lambda _: {"document_ids": [1, 2, 3], "kinds": ["work"]},
+        {"processing_jobs_(document|pkey)"},
     ),
     "promote": (
         lambda _: {"per_tenant": 200, "skip": []},
@@ -172,6 +198,19 @@ PINS: dict[str, tuple[Values, set[str]]] = {
     ),
     "due_jobs": (lambda _: {"per_tenant": 200, "skip": []}, {"processing_jobs_promote"}),
     "promote_jobs": (some_ids, {"processing_jobs_pkey"}),
+    "of_one_root": (
+        lambda _: {"job_ids": [1, 2], "lane": 1, "tenant_id": 1, "kind": "big", "skip": [], "limit": 2000},
+        {"processing_jobs_(claim|pkey)"},
+    ),
+    "put_off_jobs": (
+        lambda _: {"job_ids": list(range(1000, 1500)), "seconds": 9.0, "run_id": 1},
+        {"processing_jobs_pkey"},
+    ),
+    "take_up_jobs": (some_ids, {"processing_jobs_pkey"}),
+    "stored_jobs": (
+        lambda _: {"per_tenant": 200, "skip": [], "run_id": 1, "pause": None},
+        {"processing_jobs_storage"},
+    ),
     "ready": (lambda _: None, {"processing_jobs_claim"}),
     "expired_claims": (lambda _: {"limit": 100, "skip": []}, {"processing_jobs_running_(node|kind)"}),
     "held_claims": (lambda _: [NODE], {"processing_jobs_running_node"}),
@@ -222,6 +261,7 @@ _UNKNOWN_TURN = {
     "claim_ids": [NODE],
     "node_id": NODE,
     "run_id": None,
+    **ABLE,
 }
 
 # -- plans

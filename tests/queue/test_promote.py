@@ -122,3 +122,99 @@ def test_several_nodes_promote_together(connection: Conn, opened: Opened) -> Non
     nodes = [(join(connection), opened()) for _ in range(4)]
     at_once([partial(node.promote, own) for node, own in nodes] * 2)
     assert available(connection) == dict.fromkeys(tenants, 100)
+
+
+def waiting_for_storage(connection: Conn, tenant: int, tried: str) -> int:
+    """A job whose storage was gone when it was tried; waits for an hour yet."""
+    job = enqueue(connection, tenant, run_at=now(connection) + timedelta(hours=1))
+    connection.execute(
+        "update batchproc.processing_jobs set failure_code = 'storage_unavailable',"
+        " claimed_at = clock_timestamp() - %s::interval where job_id = %s",
+        [tried, job],
+    )
+    return job
+
+
+def test_a_run_takes_up_what_waits_for_a_storage_since_before_it_began(connection: Conn) -> None:
+    tenant, other, node = add_tenant(connection), add_tenant(connection, "other"), join(connection)
+    before = [waiting_for_storage(connection, owner, "1 minute") for owner in (tenant, tenant, other)]
+    later = enqueue(connection, tenant, run_at=now(connection) + timedelta(hours=1))
+    assert node.promote(connection) == [], "which nobody has asked for"
+    node.take_up(node.start_run(connection, {}))
+    since = waiting_for_storage(connection, tenant, "0 seconds")
+    assert set(node.promote(connection)) == {queue_of(tenant), queue_of(other)}
+    assert {state(connection, job_id) for job_id in before} == {JobState.AVAILABLE}
+    assert {state(connection, job_id) for job_id in (since, later)} == {JobState.SCHEDULED}
+    assert node.takes_up
+    assert node.promote(connection) == [], "each is tried once in a run"
+    assert not node.takes_up
+
+
+def test_what_another_takes_up_and_has_not_committed_is_not_taken_up_yet(connection: Conn, opened: Opened) -> None:
+    """Or a run could end before it has begun, since it neither sees the job as waiting nor as available."""
+    another, tenant, node = opened(), add_tenant(connection), join(connection)
+    job = waiting_for_storage(connection, tenant, "1 minute")
+    node.take_up(node.start_run(connection, {}))
+    with another.transaction():
+        another.execute("update batchproc.processing_jobs set state = 'available' where job_id = %s", [job])
+        assert node.promote(connection) == []
+        assert node.takes_up
+    assert node.promote(connection) == []
+    assert not node.takes_up
+
+
+def test_a_run_without_end_takes_it_up_again_and_again(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    node.take_up(node.start_run(connection, {}), pause=60.0)
+    old, young = (waiting_for_storage(connection, tenant, tried) for tried in ("61 seconds", "30 seconds"))
+    assert node.promote(connection) == [queue_of(tenant)]
+    assert (state(connection, old), state(connection, young)) == (JobState.AVAILABLE, JobState.SCHEDULED)
+
+
+def test_a_tenant_with_much_that_waits_for_a_storage_does_not_keep_others_waiting(connection: Conn) -> None:
+    many, one, node = add_tenant(connection, "many"), add_tenant(connection, "one"), join(connection)
+    add_scheduled(connection, many, 450, due_in=3600)
+    connection.execute(
+        "update batchproc.processing_jobs set failure_code = 'storage_unavailable',"
+        " claimed_at = clock_timestamp() - interval '1 hour'"
+    )
+    waiting_for_storage(connection, one, "1 minute")
+    node.take_up(node.start_run(connection, {}))
+    node.promote(connection)
+    assert available(connection) == {many: 200, one: 1}
+
+
+def add_document(connection: Conn, tenant: int, root: bytes) -> int:
+    row = connection.execute(
+        "insert into batchproc.documents (tenant_id, root, path, sha256, bytes)"
+        " values (%s, %s, 'file', sha256(gen_random_uuid()::text::bytea), 1) returning document_id",
+        [tenant, root],
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_what_lies_on_one_root_is_put_off_for_the_next_run(connection: Conn) -> None:
+    tenant, other, node = add_tenant(connection), add_tenant(connection, "other"), join(connection)
+
+    def job(root: bytes, owner: int = tenant, kind: str = "work") -> int:
+        return enqueue(connection, owner, kind, document_id=add_document(connection, owner, root))
+
+    there, also, elsewhere = job(b"/a"), job(b"/a"), job(b"/b")
+    others = [job(b"/a", owner=other), job(b"/a", kind="other"), enqueue(connection, tenant)]
+    queue = queue_of(tenant)
+    assert node.put_off(connection, queue, [there], 3600.0) == 0, "no run has begun"
+    run = node.start_run(connection, {})
+    node.take_up(run)
+    assert node.put_off(connection, queue, [there, elsewhere], 3600.0) == 0, "they lie on two roots"
+    assert node.put_off(connection, queue, [there], 3600.0) == 2
+    assert {state(connection, job_id) for job_id in (elsewhere, *others)} == {JobState.AVAILABLE}
+    rows = rows_of(
+        connection, "select job_id, state, attempt, failure_code, run_id from batchproc.processing_jobs order by job_id"
+    )
+    put_off = {"state": "scheduled", "attempt": 0, "failure_code": "storage_unavailable", "run_id": run}
+    assert rows[:2] == [{"job_id": job_id} | put_off for job_id in (there, also)]
+    assert node.put_off(connection, queue, [there], 3600.0) == 0
+    assert node.promote(connection) == [], "not in this run"
+    node.take_up(node.start_run(connection, {}))
+    assert node.promote(connection) == [queue]

@@ -16,6 +16,7 @@ from batchproc.core.fairness import Queue
 from batchproc.core.job import JobState, KindSpec, Lane
 from batchproc.core.limits import LEAST_SNOOZE
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, FollowUp, Interrupted, Outcome, Snoozed
+from batchproc.core.settle import STORAGE_SNOOZE
 from batchproc.queue.node_store import Ended
 from tests.queue.helpers import (
     PATIENCE,
@@ -66,7 +67,7 @@ ENDINGS: list[tuple[Outcome, Row]] = [
     (failed(ErrorClass.LEASE_EXPIRED), Row("available", 0.0, (1, 1, 1, 2), "own_code", "failed")),
     (failed(ErrorClass.PERMANENT), Row("discarded", None, (2, 1, 1, 1), "own_code", "failed")),
     (failed(ErrorClass.INVALID), Row("discarded", None, (2, 1, 1, 1), "own_code", "failed")),
-    (failed(ErrorClass.STORAGE_UNAVAILABLE), Row("scheduled", 60.0, (1, 1, 1, 1), "own_code", "snoozed")),
+    (failed(ErrorClass.STORAGE_UNAVAILABLE), Row("scheduled", STORAGE_SNOOZE, (1, 1, 1, 1), "own_code", "snoozed")),
     (Interrupted("shutdown"), Row("available", None, (1, 1, 1, 1), None, "interrupted")),
     (Snoozed(90.0), Row("scheduled", 90.0, (1, 1, 1, 1), None, "snoozed")),
     (Snoozed(0.0), Row("scheduled", LEAST_SNOOZE, (1, 1, 1, 1), None, "snoozed")),

@@ -1,9 +1,9 @@
 """``bench ocr``: pages a second through a whole node, beside bare Tesseract loops on the same pages.
 
-How it is made fair. Both sides read the same PNG files, with the same language files, languages and page
-segmentation, in as many processes, each having read one warm-up page before the clock starts, so that all engines are
-loaded. The loops do what recognition cannot do without: decode, hand over, recognise. They take turns with batchproc,
-and each goes first in every other run, since a machine's speed drifts.
+How it is made fair. Both sides read the same PNG files, with the same language files, languages in the same order and
+page segmentation, in as many processes, each having read one warm-up page before the clock starts, so that all engines
+are loaded. The loops do what recognition cannot do without: decode, hand over, recognise. They take turns with
+batchproc, and each goes first in every other run, since a machine's speed drifts. Peers take part in the turns.
 
 batchproc's time is from the first claim to the last settle by the database's clock: claims, checking the originals,
 revisions and pages committed, settles, follow-ups enqueued (not run: ``classify`` is outside the scope). The loops'
@@ -19,22 +19,23 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 from batchproc.core.errors import EnvironmentFault
+from batchproc.core.languages import wanted
 from batchproc.documents.store import DocumentStore
 from batchproc.engine.node import RunOptions
 from batchproc.engine.ready import Scope
 from batchproc.handlers import registry
-from batchproc.ocr.recall import word_recall
 from batchproc.ocr.tessdata import Tessdata
-from batchproc.ops import drawing
-from batchproc.ops.bench.loop import DPI
+from batchproc.ocr.tesseract import loading_order
+from batchproc.ops.bench.ocr_pages import Page, Pages, Side, draw, recall, share
+from batchproc.ops.bench.ocr_peers import Order, Peer
 from batchproc.ops.bench.schema import (
     MEASURED_PRIORITY,
     WARM_UP_PRIORITY,
@@ -55,44 +56,22 @@ SIDES = ("batchproc", "bare loop")
 # Many times what a slow machine takes.
 LOOP_START_SECONDS = 300.0
 LOOP_PAGE_SECONDS = 300.0
-_WARM_UP_SEED = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A drawn page: the file and what is written on it."""
-
-    path: Path
-    truth: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pages:
-    """What is read: a warm-up page for each worker, and the measured ones."""
-
-    warm_up: tuple[Page, ...]
-    measured: tuple[Page, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of a run. ``preloaded`` counts the processes that had their engine loaded before the clock started."""
-
-    pages_per_second: float
-    word_recall: float
-    preloaded: int
 
 
 @dataclass(frozen=True, slots=True)
 class OcrRun:
-    """One run of both sides."""
+    """One run of all sides; ``peers`` by name."""
 
     batchproc: Side
     bare_loop: Side
+    peers: Mapping[str, Side] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
         return self.batchproc.pages_per_second / self.bare_loop.pages_per_second
+
+    def ratio_to(self, peer: str) -> float:
+        return self.batchproc.pages_per_second / self.peers[peer].pages_per_second
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +82,8 @@ class OcrBench:
     workers: int
     languages: tuple[str, ...]
     runs: tuple[OcrRun, ...]
+    peers: Mapping[str, str | None] = field(default_factory=dict)
+    """Versions by name, None for what is not installed; empty if they were not asked for."""
 
     def plain(self) -> dict[str, Any]:
         """The figures under their stable keys; rates and the ratio are medians over the runs."""
@@ -127,16 +108,40 @@ class OcrBench:
                 }
                 for run in self.runs
             ],
+            **{f"ratio_to_{name}": self._peer_ratio(name) for name in self.peers},
+            **({"peers": {name: self._peer(name) for name in self.peers}} if self.peers else {}),
+        }
+
+    def _peer_ratio(self, name: str) -> float | None:
+        return None if self.peers[name] is None else round(median(run.ratio_to(name) for run in self.runs), 3)
+
+    def _peer(self, name: str) -> dict[str, Any] | None:
+        if self.peers[name] is None:
+            return None
+        sides = [run.peers[name] for run in self.runs]
+        return {
+            "version": self.peers[name],
+            "pages_per_second": round(median(side.pages_per_second for side in sides), 3),
+            "word_recall": round(min(side.word_recall for side in sides), 4),
         }
 
 
 def bench_ocr(
-    settings: Settings, urls: Urls, *, pages: int, workers: int, runs: int, tell: Tell, observe: Observe
+    settings: Settings,
+    urls: Urls,
+    *,
+    pages: int,
+    workers: int,
+    runs: int,
+    tell: Tell,
+    observe: Observe,
+    peers: Mapping[str, Peer | None] | None = None,
 ) -> OcrBench:
-    """Draws the pages, then lets both sides read them, by turns.
+    """Draws the pages, then lets all sides read them, by turns.
 
     Args:
         pages: how many letters, each another one, in English and German.
+        peers: as `installed_peers` finds them; None to leave them out.
         observe: is told every page that batchproc has read.
 
     Raises:
@@ -144,37 +149,25 @@ def bench_ocr(
         EnvironmentFault: the database, the pool or Tesseract is at fault.
     """
     done = []
+    found = {name: peer for name, peer in (peers or {}).items() if peer is not None}
     with ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="batchproc-bench-") as folder:
         tell(f"drawing {pages} pages")
-        drawn = _draw(Path(folder), pages, workers)
+        drawn = draw(Path(folder), pages, workers)
         for number in range(1, runs + 1):
             sides = {}
-            for side in SIDES if number % 2 else reversed(SIDES):
+            order = [*SIDES, *found]
+            for side in order if number % 2 else reversed(order):
                 tell(f"run {number} of {runs}: {side}")
                 if side == "batchproc":
                     sides[side] = _through_batchproc(settings, urls, drawn, workers, observe)
-                else:
+                elif side == "bare loop":
                     sides[side] = _bare_loops(settings, drawn, workers)
-            done.append(OcrRun(*(sides[side] for side in SIDES)))
+                else:
+                    sides[side] = _through_peer(found[side], settings, drawn, workers)
+            done.append(OcrRun(sides["batchproc"], sides["bare loop"], {name: sides[name] for name in found}))
             tell(f"run {number} of {runs}: {done[-1].ratio:.3f} of the bare loop")
-    return OcrBench(pages, workers, settings.ocr.languages, tuple(done))
-
-
-def _draw(folder: Path, pages: int, workers: int) -> Pages:
-    try:
-        warm_up = tuple(_page(folder / f"warm-up-{n}.png", _WARM_UP_SEED + n, paragraphs=1) for n in range(workers))
-        return Pages(warm_up, tuple(_page(folder / f"page-{n:04}.png", n) for n in range(pages)))
-    except OSError as error:
-        raise EnvironmentFault(
-            f"cannot write drawn pages into {folder}: {error.strerror}",
-            "make room there (half a MB a page), or set TMPDIR",
-        ) from None
-
-
-def _page(path: Path, seed: int, **options: Any) -> Page:
-    drawn = drawing.letter(seed, "deu" if seed % 2 else "eng", dpi=DPI, **options)
-    drawing.save_png(drawn.image, path, DPI)
-    return Page(path, drawn.text)
+    versions = {name: peer.version if peer is not None else None for name, peer in (peers or {}).items()}
+    return OcrBench(pages, workers, settings.ocr.languages, tuple(done), versions)
 
 
 # -- batchproc
@@ -193,7 +186,7 @@ def _through_batchproc(settings: Settings, urls: Urls, pages: Pages, workers: in
             for document in warm_up:
                 assert document.job_id is not None, "it was imported with a job"
                 readers.update(row["worker_pid"] for row in inspection.job(connection, document.job_id)["attempts"])
-    return Side(len(measured) / seconds, _recall(pages.measured, texts), len(readers))
+    return Side(len(measured) / seconds, recall(pages.measured, texts), len(readers))
 
 
 def _imported(schema: BenchSchema, pages: Pages) -> tuple[Tenant, list[Imported], list[Imported]]:
@@ -211,15 +204,24 @@ def _imported(schema: BenchSchema, pages: Pages) -> tuple[Tenant, list[Imported]
         return tenant, imported(pages.warm_up, WARM_UP_PRIORITY), imported(pages.measured, MEASURED_PRIORITY)
 
 
+# -- peers
+
+
+def _through_peer(peer: Peer, settings: Settings, pages: Pages, workers: int) -> Side:
+    languages = loading_order(wanted(settings.ocr.languages).languages)
+    with Tessdata(settings.ocr.tessdata).folder_with(languages) as tessdata:
+        return peer.read(Order(pages.measured, languages, tessdata, workers))
+
+
 # -- bare loops
 
 
 def _bare_loops(settings: Settings, pages: Pages, workers: int) -> Side:
-    languages = settings.ocr.languages
+    languages = loading_order(wanted(settings.ocr.languages).languages)
     with ExitStack() as stack:
         tessdata = stack.enter_context(Tessdata(settings.ocr.tessdata).folder_with(languages))
         order = {"tessdata": str(tessdata), "languages": languages, "warm_up": str(pages.warm_up[0].path)}
-        shares = [_share(pages.measured, n, workers) for n in range(workers)]
+        shares = [share(pages.measured, n, workers) for n in range(workers)]
         loops = [stack.enter_context(_loop(order | {"paths": [str(page.path) for page in share]})) for share in shares]
         for loop in loops:
             if _line(loop, LOOP_START_SECONDS) != "ready\n":
@@ -232,13 +234,8 @@ def _bare_loops(settings: Settings, pages: Pages, workers: int) -> Side:
     if None in answers:
         raise BenchStopped("the bench was stopped")
     seconds = max(answer["ended"] for answer in answers) - started
-    recalls = [_recall(share, answer["texts"]) for share, answer in zip(shares, answers, strict=True) if share]
+    recalls = [recall(share, answer["texts"]) for share, answer in zip(shares, answers, strict=True) if share]
     return Side(len(pages.measured) / seconds, fmean(recalls), workers)
-
-
-def _share(pages: Sequence[Page], number: int, shares: int) -> Sequence[Page]:
-    """One of so many parts, with as many letters of either language in each."""
-    return pages[number * len(pages) // shares : (number + 1) * len(pages) // shares]
 
 
 @contextmanager
@@ -286,7 +283,3 @@ def _line(process: subprocess.Popen[str], limit: float) -> str:
             f"a bare Tesseract loop was silent for {limit:.0f} seconds", "try fewer --pages, or fewer --workers"
         )
     return line
-
-
-def _recall(pages: Sequence[Page], texts: Sequence[str]) -> float:
-    return fmean(word_recall(page.truth, text) for page, text in zip(pages, texts, strict=True))

@@ -11,12 +11,13 @@ from batchproc.database import connect
 from batchproc.handlers.classify import TAXONOMY
 from batchproc.handlers.errors import Failure
 from batchproc.handlers.workflow import WORKFLOWS
-from batchproc.ocr.tessdata import Tessdata, default_folder
 from batchproc.ops.doctor.database import CONNECT_SECONDS, check_database
 from batchproc.ops.doctor.findings import Check, Findings, Patient, concluded
 from batchproc.ops.doctor.folders import check_folders, check_space
 from batchproc.ops.doctor.kinds import check_kinds
+from batchproc.ops.doctor.languages import check_languages, check_tenants
 from batchproc.ops.doctor.pool import check_pool
+from batchproc.ops.doctor.storage import check_storage
 from batchproc.queue import migrate
 
 
@@ -36,27 +37,6 @@ def not_examined(reason: Check) -> Iterator[Check]:
 
 def _settings(patient: Patient, findings: Findings) -> None:
     findings.note(patient.sources)
-
-
-def _languages(patient: Patient, findings: Findings) -> None:
-    folders = patient.settings.ocr.tessdata or (default_folder(),)
-    shown = ", ".join(str(folder) for folder in folders)
-    data = Tessdata(patient.settings.ocr.tessdata)
-    installed = ", ".join(sorted(data.languages())) or "none"
-    wanted = patient.settings.ocr.languages
-    missing = [language for language in wanted if language not in data.languages()]
-    if missing:
-        findings.fault(
-            f"the languages {', '.join(missing)} of ocr.languages are not installed",
-            f"put {missing[0]}.traineddata into a folder of yours and name it in ocr.tessdata, before {folders[0]}; "
-            "or change ocr.languages (Tesseract's names: eng, deu, fra)",
-        )
-    if patient.settings.ocr.orientation and not data.has_orientation():
-        findings.warning(
-            "osd.traineddata is not installed: of pages that lie on their side only some are noticed",
-            f"put it into {folders[0]}, or set ocr.orientation to false",
-        )
-    findings.note(f"uses {', '.join(wanted)}; installed: {installed}, in {shown}")
 
 
 def _rules(patient: Patient, findings: Findings) -> None:
@@ -98,10 +78,12 @@ CHECKS: dict[str, Callable[[Patient, Findings], None]] = {
     "settings": _settings,
     "folders": check_folders,
     "disk_space": check_space,
-    "languages": _languages,
+    "languages": check_languages,
     "rules": _rules,
     "database": check_database,
     "migrations": _migrations,
+    "storage": check_storage,
+    "tenants": check_tenants,
     "kinds": check_kinds,
     "pool": check_pool,
 }

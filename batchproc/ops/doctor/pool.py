@@ -11,6 +11,7 @@ from uuid import uuid4
 from PIL import Image
 
 from batchproc.core.errors import EnvironmentFault
+from batchproc.core.languages import wanted
 from batchproc.core.outcome import Completed, ErrorClass, Failed, Outcome
 from batchproc.engine import kinds, worker
 from batchproc.engine.pool import forkserver
@@ -91,7 +92,7 @@ def try_engine(_job_id: int, _claim_id: str) -> Outcome:
     assert _ocr is not None, "prepare ran before"
     engine = TesseractEngine(_ocr.tessdata)
     try:
-        engine.recognise(Image.new("L", _PAGE, 255), dpi=300, languages=_ocr.languages)
+        engine.recognise(Image.new("L", _PAGE, 255), dpi=300, languages=wanted(_ocr.languages).languages)
     except OcrFailure as failure:
         return Failed(ErrorClass.PERMANENT, failure.code, detail=failure.detail)
     finally:

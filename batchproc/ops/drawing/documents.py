@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 
-from PIL import Image, ImageChops, ImageDraw, ImageFilter
+from PIL import Image
 
 from batchproc.ops.drawing.page import A4, Line, Typesetter, typesetter
 from batchproc.ops.drawing.text import Language, LetterText, letter_text
+from batchproc.ops.drawing.wear import scanned
 
 _MARGIN = 70.0
 _WIDTH = A4[0] - 2 * _MARGIN
@@ -55,7 +55,7 @@ def letter(
         lines = list(_letter_lines(setter, letter_text(seed, language, paragraphs), seed))
         image = setter.image(setter.page(lines, skew), dpi)
     if noise > 0:
-        image = _scanned(image, random.Random(seed), noise, dpi)  # noqa: S311  # a repeatable drawing, not a secret
+        image = scanned(image, seed, noise, dpi)
     return Drawn(image, _text_of(lines))
 
 
@@ -136,16 +136,3 @@ def _text_of(lines: Sequence[Line]) -> str:
         rows.append(line.text)
         above = line
     return "\n".join(rows) + "\n"
-
-
-def _scanned(image: Image.Image, rng: random.Random, noise: float, dpi: int) -> Image.Image:
-    """The picture as a scanner would see it: blurred, on grey paper, with specks and grain."""
-    image = image.filter(ImageFilter.GaussianBlur(0.6 * noise * dpi / 300))
-    draw = ImageDraw.Draw(image)
-    for _ in range(round(400 * noise)):
-        x, y = rng.randrange(image.width), rng.randrange(image.height)
-        draw.rectangle((x, y, x + rng.randrange(2), y + rng.randrange(2)), fill=rng.choice((40, 255)))
-    grain = Image.frombytes("L", image.size, rng.randbytes(image.width * image.height))
-    normal = NormalDist(128, 25 * noise)
-    grain = grain.point([round(min(255, max(0, normal.inv_cdf((value + 0.5) / 256)))) for value in range(256)])
-    return ImageChops.add(image, grain, offset=-128 - round(12 * noise))

@@ -33,6 +33,16 @@ class Line:
     size: float
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A black bar whose lower left corner is at x, y."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
 class Typesetter:
     """A PDF in the making, page by page. To be closed; see `typesetter`."""
 
@@ -62,16 +72,14 @@ class Typesetter:
                 lines.append(word)
         return lines
 
-    def page(self, lines: Sequence[Line], skew: float = 0.0) -> pypdfium2.PdfPage:
+    def page(self, lines: Sequence[Line], skew: float = 0.0, rules: Sequence[Rule] = ()) -> pypdfium2.PdfPage:
         """Append an A4 page, everything on it turned counterclockwise about its centre by ``skew`` degrees."""
         page = self._document.new_page(*A4)
         cosine, sine = math.cos(math.radians(skew)), math.sin(math.radians(skew))
         middle_x, middle_y = A4[0] / 2, A4[1] / 2
-        for line in lines:
-            item = pdfium.FPDFPageObj_CreateTextObj(self._document, self._font(line.font), line.size)
-            encoded = ctypes.create_string_buffer(line.text.encode("utf-16-le") + b"\0\0")
-            pdfium.FPDFText_SetText(item, ctypes.cast(encoded, pdfium.FPDF_WIDESTRING))
-            x, y = line.x - middle_x, line.y - middle_y
+        items = [(line, self._text(line)) for line in lines] + [(rule, _bar(rule)) for rule in rules]
+        for placed, item in items:
+            x, y = placed.x - middle_x, placed.y - middle_y
             moved = (x * cosine - y * sine + middle_x, x * sine + y * cosine + middle_y)
             pdfium.FPDFPageObj_Transform(item, cosine, sine, -sine, cosine, *moved)
             pdfium.FPDFPage_InsertObject(page, item)
@@ -87,6 +95,12 @@ class Typesetter:
         """Write the pages as a PDF with a text layer."""
         self._document.save(path)
 
+    def _text(self, line: Line) -> pdfium.FPDF_PAGEOBJECT:
+        item = pdfium.FPDFPageObj_CreateTextObj(self._document, self._font(line.font), line.size)
+        encoded = ctypes.create_string_buffer(line.text.encode("utf-16-le") + b"\0\0")
+        pdfium.FPDFText_SetText(item, ctypes.cast(encoded, pdfium.FPDF_WIDESTRING))
+        return item
+
     def _font(self, name: str) -> pdfium.FPDF_FONT:
         if name not in self._fonts:
             self._fonts[name] = pdfium.FPDFText_LoadStandardFont(self._document, name.encode())
@@ -99,6 +113,13 @@ class Typesetter:
             pdfium.FPDFFont_GetGlyphWidth(self._font(font), ord(character), 1.0, width)
             self._widths[key] = width.value
         return self._widths[key]
+
+
+def _bar(rule: Rule) -> pdfium.FPDF_PAGEOBJECT:
+    item = pdfium.FPDFPageObj_CreateNewRect(0.0, 0.0, rule.width, rule.height)
+    pdfium.FPDFPageObj_SetFillColor(item, 0, 0, 0, 255)
+    pdfium.FPDFPath_SetDrawMode(item, pdfium.FPDF_FILLMODE_WINDING, False)
+    return item
 
 
 @contextmanager

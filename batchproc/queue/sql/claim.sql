@@ -1,5 +1,6 @@
 -- One statement claims for all chosen queues; they are distinct, since a statement does not skip its own locks.
 -- Queues with a limit give nothing here, also when it was set a moment ago: they are for claim_limited.sql.
+-- Of kinds that need languages it takes what this node has the languages for: as core/languages.py says it.
 with wanted as (
     select *
     from unnest(%(lanes)s::smallint[], %(tenants)s::bigint[], %(kinds)s::text[], %(counts)s::int[])
@@ -9,9 +10,17 @@ with wanted as (
     from wanted w
     join batchproc.tenants t on t.tenant_id = w.tenant_id and not t.paused and t.max_running is null
     cross join lateral (
+        -- Whether this node has the languages of the tenant, or where that names none, of its own settings.
+        select coalesce(t.settings -> 'languages', '[]') <@ to_jsonb(%(able)s::text[])
+               and (%(has_defaults)s or coalesce(t.settings -> 'languages', '[]') not in ('[]', '["auto"]')) as able
+    ) tenants_languages
+    cross join lateral (
         select job_id
         from batchproc.processing_jobs
         where state = 'available' and lane = w.lane and tenant_id = w.tenant_id and kind = w.kind
+          and (w.kind <> all(%(language_kinds)s::text[])
+               or (languages is null or languages <@ %(able)s::text[])
+                  and (tenants_languages.able or languages <> '{auto}'))
         order by priority, job_id
         limit w.count
         for no key update skip locked

@@ -5,7 +5,7 @@ with wanted as (
     from unnest(%(lanes)s::smallint[], %(tenants)s::bigint[], %(kinds)s::text[], %(counts)s::int[])
          with ordinality as w(lane, tenant_id, kind, count, turn)
 ), roomy as (
-    select w.*,
+    select w.*, tenants_languages.able as tenant_able,
            t.max_running - (select count(*) from batchproc.processing_jobs r
                             where r.state = 'running' and r.tenant_id = w.tenant_id) as tenant_room,
            coalesce(k.max_running, k.declared_limit)
@@ -13,6 +13,11 @@ with wanted as (
                   where r.state = 'running' and r.kind = w.kind) as kind_room
     from wanted w
     join batchproc.tenants t on t.tenant_id = w.tenant_id and not t.paused
+    cross join lateral (
+        -- Whether this node has the languages of the tenant, or where that names none, of its own settings.
+        select coalesce(t.settings -> 'languages', '[]') <@ to_jsonb(%(able)s::text[])
+               and (%(has_defaults)s or coalesce(t.settings -> 'languages', '[]') not in ('[]', '["auto"]')) as able
+    ) tenants_languages
     left join batchproc.kinds k on k.kind = w.kind
     where k.paused is not true
 ), locked as (
@@ -22,6 +27,9 @@ with wanted as (
         select priority, job_id
         from batchproc.processing_jobs
         where state = 'available' and lane = w.lane and tenant_id = w.tenant_id and kind = w.kind
+          and (w.kind <> all(%(language_kinds)s::text[])
+               or (languages is null or languages <@ %(able)s::text[])
+                  and (w.tenant_able or languages <> '{auto}'))
         order by priority, job_id
         limit greatest(0, least(w.count, w.tenant_room, w.kind_room))
         for no key update skip locked

@@ -1,7 +1,15 @@
+-- Languages as in claim.sql.
 with picked as (
-    select job_id from batchproc.processing_jobs
-    where job_id = %(job_id)s and state in ('available', 'scheduled') and kind = any(%(kinds)s)
-    for no key update skip locked
+    select j.job_id
+    from batchproc.processing_jobs j
+    join batchproc.tenants t on t.tenant_id = j.tenant_id
+    where j.job_id = %(job_id)s and j.state in ('available', 'scheduled') and j.kind = any(%(kinds)s)
+      and (j.kind <> all(%(language_kinds)s::text[])
+           or (j.languages is null or j.languages <@ %(able)s::text[])
+              and (j.languages <> '{auto}'
+                   or coalesce(t.settings -> 'languages', '[]') <@ to_jsonb(%(able)s::text[])
+                      and (%(has_defaults)s or coalesce(t.settings -> 'languages', '[]') not in ('[]', '["auto"]'))))
+    for no key update of j skip locked
 )
 update batchproc.processing_jobs j
 set state = 'running', attempt = j.attempt + 1, claim_id = %(claim_id)s, node_id = %(node_id)s,

@@ -11,6 +11,11 @@ with picked as (
       and (coalesce(k.max_running, k.declared_limit) is null
            or coalesce(k.max_running, k.declared_limit) > (select count(*) from batchproc.processing_jobs r
                                                            where r.state = 'running' and r.kind = j.kind))
+      and (j.kind <> all(%(language_kinds)s::text[])
+           or (j.languages is null or j.languages <@ %(able)s::text[])
+              and (j.languages <> '{auto}'
+                   or coalesce(t.settings -> 'languages', '[]') <@ to_jsonb(%(able)s::text[])
+                      and (%(has_defaults)s or coalesce(t.settings -> 'languages', '[]') not in ('[]', '["auto"]'))))
     for no key update of j skip locked
 )
 update batchproc.processing_jobs j

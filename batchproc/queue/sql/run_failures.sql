@@ -1,16 +1,21 @@
 -- The partial documents are looked for only when the run counted some: no index leads to them.
 with failed as (
-    select job_id, tenant_id, kind, document_id, failure_code, state
+    select job_id, tenant_id, kind, document_id, failure_code, state, result
     from batchproc.processing_jobs
     where run_id = %(run_id)s and state = 'discarded'
     union all
-    select j.job_id, j.tenant_id, j.kind, j.document_id, null, j.state
+    select j.job_id, j.tenant_id, j.kind, j.document_id, null, j.state, null
     from batchproc.processing_jobs j
     join batchproc.documents d on d.document_id = j.document_id and d.tenant_id = j.tenant_id and d.status = 'partial'
     where %(partial)s and j.run_id = %(run_id)s and j.state = 'completed' and j.kind = 'ocr'
 )
 select t.slug as tenant, f.job_id, f.kind, f.document_id, f.failure_code, d.path,
-       d.status as document_status, a.detail
+       d.status as document_status,
+       -- One that was given up on without an attempt tells in its result what was missing.
+       coalesce(case when f.failure_code = 'missing_language' and jsonb_typeof(f.result -> 'missing_languages') = 'array'
+                     then 'no node has ' || (select string_agg(l, ', ') from jsonb_array_elements_text(
+                                                 f.result -> 'missing_languages') as l) end,
+                a.detail) as detail
 from failed f
 join batchproc.tenants t using (tenant_id)
 left join batchproc.documents d on d.document_id = f.document_id and d.tenant_id = f.tenant_id

@@ -89,14 +89,19 @@ with ending as materialized (
 ), followed as (
     insert into batchproc.processing_jobs
         (tenant_id, document_id, kind, lane, priority, state, args, unique_key, unique_while_running, max_attempts,
-         campaign_id, run_id)
+         campaign_id, run_id, languages)
     select c.tenant_id, f.document_id, f.kind, c.lane, c.priority,
            case when c.paused then 'held' else 'available' end, f.args, f.unique_key, f.unique_while_running,
-           f.max_attempts, c.campaign_id, c.run_id
+           f.max_attempts, c.campaign_id, c.run_id,
+           coalesce(f.languages,
+                    case when f.by_language
+                         then (select string_to_array(d.language, '+') from batchproc.documents d
+                               where d.document_id = f.document_id and d.tenant_id = c.tenant_id
+                                 and length(d.language) <= 500) end)
     from claimed c
     cross join lateral jsonb_to_recordset((c.ending).follow_ups) as f(
         kind text, args jsonb, document_id bigint, unique_key text, unique_while_running boolean,
-        max_attempts smallint)
+        max_attempts smallint, languages text[], by_language boolean)
     on conflict do nothing
     returning lane, tenant_id, kind, state
 ), unsignalled as (

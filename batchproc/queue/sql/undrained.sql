@@ -6,7 +6,13 @@ select
        and j.failure_code <> 'storage_unavailable'
        and j.run_at <= clock_timestamp() + make_interval(secs => %(drain_wait)s)
        and not exists (select from batchproc.kinds k where k.kind = j.kind and k.paused)
-       and not exists (select from batchproc.tenants t where t.tenant_id = j.tenant_id and t.paused)) as retries,
+       and exists (select from batchproc.tenants t
+                   where t.tenant_id = j.tenant_id and not t.paused
+                     and (j.kind <> all(%(language_kinds)s::text[])
+                          or (j.languages is null or j.languages <@ %(able)s::text[])
+                             and (j.languages <> '{auto}'
+                                  or coalesce(t.settings -> 'languages', '[]') <@ to_jsonb(%(able)s::text[])
+                                     and (%(has_defaults)s or coalesce(t.settings -> 'languages', '[]') not in ('[]', '["auto"]')))))) as retries,
     (select count(*) from batchproc.processing_jobs j
      where j.state = 'running'
        and not exists (select from batchproc.nodes n

@@ -1,0 +1,86 @@
+"""What Pillow's reader of TIFFs needs help with: found with files of each kind, byte by byte."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import logging
+from functools import cache
+from typing import Final
+
+from PIL import Image, TiffImagePlugin
+
+from batchproc.ocr.errors import OcrFailure
+
+_BITS, _PHOTOMETRIC, _PLANAR = 258, 262, 284
+_TILE_WIDTH, _TILE_LENGTH = 322, 323
+_SAMPLE_FORMAT: Final = 339
+_UNSIGNED: Final = 1
+_WHITE_IS_ZERO: Final = 0
+_PLANES_APART: Final = 2
+_BIG_ENDIAN_BIG_TIFF: Final = b"MM\x00+"
+
+
+@cache
+def prepare() -> None:
+    """Once in a process, before the first TIFF is read.
+
+    Keeps Pillow and libtiff from writing what is wrong to the process's standard error: Pillow raises what matters of
+    it. It has no switch for libtiff's, but its extension module leads to the library that it is linked with. And lets
+    it read big-endian 16-bit grey that counts from white, as it does little-endian.
+    """
+    logging.getLogger("PIL").addHandler(logging.NullHandler())
+    extension = importlib.util.find_spec("PIL._imaging")
+    library = ctypes.CDLL(extension.origin if extension is not None else None)
+    for name in ("TIFFSetErrorHandler", "TIFFSetWarningHandler"):
+        if hasattr(library, name):
+            setter = getattr(library, name)
+            setter.argtypes, setter.restype = [ctypes.c_void_p], ctypes.c_void_p
+            setter(None)
+    negative = (TiffImagePlugin.MM, _WHITE_IS_ZERO, (1,), 1, (16,), ())
+    TiffImagePlugin.OPEN_INFO.setdefault(negative, ("I;16B", "I;16B"))
+
+
+def require_little_endian(head: bytes) -> None:
+    """Refuses big-endian BigTIFFs, whose number Pillow looks for at another place.
+
+    Raises:
+        OcrFailure: `unreadable_file`.
+    """
+    if head.startswith(_BIG_ENDIAN_BIG_TIFF):
+        raise OcrFailure("unreadable_file", "a big-endian BigTIFF, which Pillow cannot read")
+
+
+def require_sound(image: Image.Image) -> None:
+    """Refuses what Pillow would read wrong: planes of more than eight bits apart, of which it takes every other byte.
+
+    Raises:
+        OcrFailure: `unreadable_file`.
+    """
+    tags = getattr(image, "tag_v2", {})
+    bits = tags.get(_BITS, (1,))
+    if tags.get(_PLANAR) == _PLANES_APART and isinstance(bits, tuple) and len(bits) > 1 and max(bits) > 8:
+        raise OcrFailure("unreadable_file", f"a TIFF with planes of {max(bits)} bits apart, which Pillow cannot read")
+
+
+def block(image: Image.Image) -> tuple[int, int]:
+    """Width and height of a tile, 0 without: libtiff allocates a whole one, however small the image is."""
+    tags = getattr(image, "tag_v2", {})
+    width, height = tags.get(_TILE_WIDTH, 0), tags.get(_TILE_LENGTH, 0)
+    return (width, height) if isinstance(width, int) and isinstance(height, int) else (0, 0)
+
+
+def counts_from_white(image: Image.Image) -> bool:
+    """Whether grey deeper than 8 bits counts from white, which Pillow turns in shallower ones only."""
+    return image.mode[0] in "IF" and getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == _WHITE_IS_ZERO
+
+
+def without_sign(image: Image.Image) -> Image.Image:
+    """Grey of 32 bits that has no sign by its top eight bits: Pillow takes the upper half for negative numbers."""
+    tags = getattr(image, "tag_v2", {})
+    if image.mode != "I" or tags.get(_SAMPLE_FORMAT, (_UNSIGNED,))[0] != _UNSIGNED or tags.get(_BITS) != (32,):
+        return image
+    low = image.getextrema()[0]
+    if isinstance(low, tuple) or low >= 0:
+        return image
+    return Image.frombytes("L", image.size, image.tobytes("raw", "I")[3::4])

@@ -1,0 +1,1 @@
+insert into batchproc.campaigns (command) values (%s) returning campaign_id

@@ -1,0 +1,29 @@
+-- Jobs that wait end without an attempt: nobody has their languages. As settle.sql does with a discarded one, but that
+-- there is no attempt to tell of: what was missing is the job's result.
+with given as (
+    select * from unnest(%(job_ids)s::bigint[], %(tenant_ids)s::bigint[], %(results)s::jsonb[])
+         as g(job_id, tenant_id, result)
+), discarded as (
+    update batchproc.processing_jobs j
+    set state = 'discarded', failure_code = 'missing_language', result = g.result,
+        run_id = coalesce(%(run_id)s, j.run_id), finished_at = clock_timestamp()
+    from given g
+    where j.job_id = g.job_id and j.tenant_id = g.tenant_id and j.state = 'available'
+    returning j.job_id, j.tenant_id, j.kind, j.document_id
+), used as (
+    insert into batchproc.usage_daily as u (tenant_id, day, kind, discarded)
+    select tenant_id, (clock_timestamp() at time zone 'UTC')::date, kind, count(*)
+    from discarded
+    group by tenant_id, kind
+    order by tenant_id, kind
+    on conflict (tenant_id, day, kind) do update set discarded = u.discarded + excluded.discarded
+), failed_documents as (
+    update batchproc.documents d
+    set status = 'failed', failure_code = 'missing_language'
+    from discarded c
+    where c.kind = any(%(failing_kinds)s) and d.document_id = c.document_id and d.tenant_id = c.tenant_id
+      and d.status in ('pending', 'failed')
+), unsignalled as (
+    delete from batchproc.job_signals s using discarded c where s.job_id = c.job_id
+)
+select job_id from discarded

@@ -1,0 +1,1 @@
+select kinds, languages, default_languages from batchproc.nodes where lease_until > clock_timestamp()

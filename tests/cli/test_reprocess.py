@@ -1,0 +1,166 @@
+"""``reprocess`` as a person or cron calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from batchproc.cli.main import run
+from batchproc.database import connect
+from tests.handlers.running_job import Conn, add_document, add_tenant, add_text
+
+
+@pytest.fixture
+def connection(database_url: str) -> Iterator[Conn]:
+    with connect(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def shell(database_url: str, connection: Conn, capfd: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(database_url, connection, capfd)
+
+
+class Shell:
+    """Two tenants with three documents: 1 is partial, 2 failed as encrypted, 3 is beta's and pending."""
+
+    def __init__(self, url: str, connection: Conn, capture: pytest.CaptureFixture[str]) -> None:
+        self.url, self.connection, self.capture = url, connection, capture
+        acme, beta = add_tenant(connection, "acme"), add_tenant(connection, "beta")
+        for number, tenant in enumerate((acme, acme, beta)):
+            add_document(connection, tenant, content=bytes([number]))
+        add_text(connection, acme, 1, ["text"])
+        self.sql("update batchproc.documents set status = 'partial' where document_id = 1")
+        self.sql("update batchproc.documents set status = 'failed', failure_code = 'encrypted' where document_id = 2")
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """(exit code, stdout, stderr)."""
+        self.capture.readouterr()
+        code = run(["--database", self.url, "reprocess", *arguments])
+        out, err = self.capture.readouterr()
+        return code, out, err
+
+    def json(self, *arguments: str) -> Any:
+        code, out, _ = self.run(*arguments, "--json")
+        assert (code, out.count("\n")) == (0, 1)
+        return json.loads(out)
+
+    def sql(self, statement: str) -> list[Any]:
+        cursor = self.connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+    def jobs(self) -> list[tuple[int, str, dict[str, Any]]]:
+        return self.sql("select document_id, kind, args from batchproc.processing_jobs order by job_id")
+
+
+def test_it_says_what_was_selected_enqueued_and_left_alone(shell: Shell) -> None:
+    expected = {
+        "selected": 3,
+        "enqueued": 2,
+        "already_queued": 0,
+        "left_alone": {"encrypted": 1},
+        "campaign_id": None,
+        "dry_run": True,
+    }
+    assert shell.json("--all", "--dry-run") == expected
+    assert shell.jobs() == []
+    assert shell.json("--all") == expected | {"campaign_id": 1, "dry_run": False}
+    code, out, err = shell.run("--all")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "3 documents selected: 0 enqueued, 2 queued already",
+        "1 left alone: they failed as encrypted",
+    ]
+
+
+def test_partial_documents_get_their_failed_pages_read(shell: Shell) -> None:
+    assert shell.json("--status", "partial")["enqueued"] == 1
+    assert shell.jobs() == [(1, "ocr", {"pages": "failed"})]
+
+
+@pytest.mark.parametrize(
+    ("flags", "args"),
+    [
+        (["--mode", "redo"], {"mode": "redo"}),
+        (["--mode", "force"], {"mode": "force"}),
+        (["--mode", "skip"], {"mode": "skip", "pages": "failed"}),
+        (["--language", "deu,eng"], {"languages": ["deu", "eng"], "pages": "failed"}),
+    ],
+    ids=str,
+)
+def test_redo_and_force_mean_every_page(shell: Shell, flags: list[str], args: dict[str, Any]) -> None:
+    shell.json("--status", "partial", *flags)
+    assert shell.jobs() == [(1, "ocr", args)]
+
+
+def test_another_filter_reads_all_pages_of_a_partial_document(shell: Shell) -> None:
+    shell.json("--document", "1")
+    assert shell.jobs() == [(1, "ocr", {})]
+
+
+@pytest.mark.parametrize("flags", [["--status", "failed"], ["--document", "2"]], ids=str)
+def test_known_bad_documents_are_taken_when_asked_for(shell: Shell, flags: list[str]) -> None:
+    assert shell.json(*flags)["enqueued"] == 1
+    assert shell.jobs() == [(2, "ocr", {})]
+
+
+def test_filters_kind_lane_and_limit_go_together(shell: Shell) -> None:
+    found = shell.json("--tenant", "acme", "--kind", "classify", "--lane", "interactive", "--priority", "1")
+    assert (found["enqueued"], found["left_alone"]) == (1, {"no_text": 1})
+    assert shell.sql("select kind, lane, priority from batchproc.processing_jobs") == [("classify", 0, 1)]
+    assert shell.json("--engine-before", "2", "--below-confidence", "50")["selected"] == 0
+    assert shell.json("--all", "--limit", "1")["enqueued"] == 1
+
+
+def test_the_campaign_tells_what_was_asked_for(shell: Shell) -> None:
+    shell.json("--tenant", "acme", "--status", "partial", "--status", "failed", "--limit", "5", "--mode", "redo")
+    [[command]] = shell.sql("select command from batchproc.campaigns")
+    assert (
+        command
+        == "reprocess --tenant acme --status partial --status failed --limit 5 --kind ocr --mode redo --priority 5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ([], "nothing says which documents"),
+        (["--dry-run", "--mode", "redo"], "nothing says which documents"),
+        (["--all", "--tenant", "acme"], "--all does not go with a filter"),
+        (["--tenant", "nobody"], "there is no tenant"),
+        (["--document", "99"], "there is no document 99"),
+        (["--document", "3", "--tenant", "acme"], "there is no document 3 of that tenant"),
+        (["--engine-before", "newest"], "no version"),
+        (["--all", "--language", "no/../such"], "--language"),
+        (["--all", "--kind", "classify", "--mode", "redo"], "--kind ocr"),
+        (["--all", "--below-confidence", "101"], "--below-confidence"),
+        (["--all", "--kind", "workflow"], "--kind"),
+        (["--all", "--limit", "0"], "--limit"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused_and_nothing_enqueued(shell: Shell, flags: list[str], told: str) -> None:
+    code, out, err = shell.run(*flags)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert shell.jobs() == []
+
+
+def test_documents_show_names_the_failed_pages(shell: Shell) -> None:
+    shell.sql("update batchproc.ocr_pages set state = 'failed', failure_code = 'stalled', text = ''")
+    shell.capture.readouterr()
+    assert run(["--database", shell.url, "documents", "show", "1", "--json"]) == 0
+    [page] = json.loads(shell.capture.readouterr().out)["pages"]
+    assert (page["page"], page["state"], page["failure_code"]) == (1, "failed", "stalled")
+    run(["--database", shell.url, "documents", "show", "1"])
+    lines = [line.split() for line in shell.capture.readouterr().out.splitlines() if "stalled" in line]
+    assert ["1", "failed"] in [line[:2] for line in lines]
+
+
+def test_the_help_has_examples(shell: Shell) -> None:
+    code, out, _ = shell.run("--help")
+    assert code == 0
+    assert "batchproc reprocess --status partial" in out

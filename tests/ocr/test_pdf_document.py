@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import errno
+import io
+import zlib
+from contextlib import closing
+
+import pytest
+from PIL import Image
+
+from batchproc.ocr import pdf_document
+from batchproc.ocr.bounds import Bounds
+from batchproc.ocr.source import open_source
+from batchproc.ocr.stream import SourceStream
+from tests.ocr import bombs, drawn
+from tests.ocr.encrypted import encrypted_pdf
+from tests.ocr.reading import fails_as, image_of, layer_of, opened
+
+ASTERISKS = "f\u00f6rster-\u00df"
+CATALOG = b"<</Type/Catalog/Pages 2 0 R%s>>"
+PAGES = b"<</Type/Pages/Count 1/Kids[3 0 R]>>"
+PAGE = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]>>"
+
+
+def text_with(data: bytes, *passwords: str) -> str | None:
+    with closing(open_source(io.BytesIO(data), bounds=Bounds(), passwords=lambda: passwords)) as source:
+        layer = source.page(0).text_layer()
+    return None if layer is None else layer.text
+
+
+def flags_of(data: bytes) -> tuple[str, ...]:
+    with opened(data) as source:
+        return source.flags
+
+
+def test_what_only_an_owner_may_change_is_read_by_everybody() -> None:
+    layer = layer_of(encrypted_pdf("Good morning"))
+    assert layer is not None
+    assert layer.text == "Good morning"
+
+
+def test_passwords_are_asked_for_only_when_one_is_needed() -> None:
+    def must_not() -> list[str]:
+        raise AssertionError("asked for passwords")
+
+    for data in (encrypted_pdf("x"), drawn.pdf(drawn.PdfPage(drawn.shown("x")))):
+        open_source(io.BytesIO(data), bounds=Bounds(), passwords=must_not).close()
+
+
+@pytest.mark.parametrize("given", [("secret",), ("no", "", "secret"), ("the owner's",)])
+def test_one_of_the_passwords_opens(given: tuple[str, ...]) -> None:
+    data = encrypted_pdf("Good morning", user=b"secret", owner=b"the owner's")
+    assert text_with(data, *given) == "Good morning"
+
+
+def test_a_password_in_latin_1_opens_though_it_is_given_as_text() -> None:
+    assert text_with(encrypted_pdf("Good morning", user=ASTERISKS.encode("latin-1")), ASTERISKS) == "Good morning"
+
+
+def test_without_the_right_password_it_is_encrypted() -> None:
+    data = encrypted_pdf("x", user=b"secret")
+    with fails_as("encrypted"), opened(data):
+        pass
+    with fails_as("encrypted"):
+        text_with(data, "wrong", "Secret")
+
+
+def test_a_dynamic_form_is_flagged() -> None:
+    stub = [
+        CATALOG % b"/NeedsRendering true/AcroForm<</XFA 4 0 R/Fields[]>>",
+        PAGES,
+        PAGE,
+        drawn.pdf_stream("", b"<x/>"),
+    ]
+    assert flags_of(drawn.pdf_file(stub)) == ("xfa",)
+    static = [CATALOG % b"/NeedsRendering false/AcroForm<</XFA 4 0 R/Fields[]>>", *stub[1:]]
+    assert flags_of(drawn.pdf_file(static)) == ()
+
+
+def test_a_portfolio_is_flagged() -> None:
+    assert flags_of(drawn.pdf_file([CATALOG % b"/Collection<</View/D>>", PAGES, PAGE])) == ("portfolio",)
+    assert flags_of(drawn.pdf_file([CATALOG % b"/CollectionItem<<>>", PAGES, PAGE])) == ()
+
+
+def test_a_catalog_within_an_object_stream_is_looked_into() -> None:
+    catalog, pages = CATALOG % b"/Collection<</View/T>>", PAGES
+    head = f"1 0 2 {len(catalog) + 1} ".encode()
+    objects = zlib.compress(head + catalog + b" " + pages)
+    stream = drawn.pdf_stream(f"/Type/ObjStm/N 2/First {len(head)}/Filter/FlateDecode", objects)
+    data = b"%PDF-1.5\n3 0 obj\n" + PAGE + b"\nendobj\n"
+    at = {3: len(b"%PDF-1.5\n"), 4: len(data)}
+    data += b"4 0 obj\n" + stream + b"\nendobj\n"
+    at[5] = len(data)
+    entries = [(0, 0, 0), (2, 4, 0), (2, 4, 1), (1, at[3], 0), (1, at[4], 0), (1, at[5], 0)]
+    table = b"".join(
+        kind.to_bytes(1, "big") + place.to_bytes(4, "big") + bytes([index]) for kind, place, index in entries
+    )
+    data += b"5 0 obj\n" + drawn.pdf_stream("/Type/XRef/Size 6/W[1 4 1]/Root 1 0 R", table) + b"\nendobj\n"
+    data += f"startxref\n{at[5]}\n%%EOF\n".encode()
+    assert flags_of(data) == ("portfolio",)
+
+
+def test_a_signed_document_is_flagged_and_read() -> None:
+    field = b"<</Type/Annot/Subtype/Widget/FT/Sig/T(s)/Rect[0 0 0 0]/P 3 0 R/V 5 0 R>>"
+    signature = b"<</Type/Sig/Filter/Adobe.PPKLite/SubFilter/adbe.pkcs7.detached/ByteRange[0 1 2 3]/Contents<00>>>"
+    catalog = CATALOG % b"/AcroForm<</Fields[4 0 R]/SigFlags 3>>"
+    with opened(drawn.pdf_file([catalog, PAGES, PAGE, field, signature])) as source:
+        assert (source.flags, source.page_count) == (("signed",), 1)
+
+
+def test_marks_on_the_border_of_two_windows_are_found() -> None:
+    """The file is gone through in pieces of a mebibyte, whose first begins at its beginning."""
+    mark = CATALOG % b"/Collection<</View/D>>"
+    for shift in (1, 10, len(mark)):
+        filler = b"%" + b"x" * ((1 << 20) - shift - len(b"%PDF-1.4\n%\n1 0 obj\n")) + b"\n"
+        data = drawn.pdf_file([mark, PAGES, PAGE]).replace(b"%PDF-1.4\n", b"%PDF-1.4\n" + filler)
+        assert "portfolio" in flags_of(data)
+
+
+def test_a_document_that_is_opened_afresh_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As happens when much of it was read, so that pdfium does not keep it all."""
+    monkeypatch.setattr(pdf_document, "MOST_KEPT", 0)
+    with opened(drawn.pdf(*[drawn.PdfPage(drawn.shown(f"Page {number}")) for number in range(3)])) as source:
+        for index in (0, 2, 1, 2):
+            layer = source.page(index).text_layer()
+            assert layer is not None
+            assert layer.text == f"Page {index}"
+    assert text_with(encrypted_pdf("Good morning", user=b"secret"), "no", "secret") == "Good morning"
+
+
+def test_storage_that_fails_meanwhile_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_document, "MOST_KEPT", 0)
+    data = drawn.pdf(*[drawn.PdfPage(drawn.shown("x")) for _ in range(2)])
+    with opened(data) as source:
+        source.page(0)
+
+        def fail(*_: object) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(SourceStream, "_read_at", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            source.page(1)
+        monkeypatch.undo()
+
+
+DICTIONARY = "/Type/XObject/Subtype/Image/Width 64/Height 64/BitsPerComponent 8/ColorSpace/DeviceGray"
+SMALL = Image.new("L", (64, 64), 120)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("DCTDecode", drawn.saved(SMALL, "JPEG")),
+        ("JPXDecode", drawn.saved(SMALL, "JPEG2000")),
+    ],
+)
+def test_an_image_that_cannot_be_decoded_is_no_blank_page(name: str, data: bytes) -> None:
+    """pdfium leaves it out without a word. Of damaged lossless data it shows what there is."""
+    sound = bombs.page(
+        b"9 0 0 9 0 0 cm /I Do", "/XObject<</I 5 0 R>>", drawn.pdf_stream(f"{DICTIONARY}/Filter/{name}", data)
+    )
+    assert image_of(sound).pixels.getextrema() != (255, 255)
+    with fails_as("unreadable_file"):
+        image_of(sound.replace(data, b"\xff" * len(data)))
+
+
+def test_a_white_image_is_a_blank_page() -> None:
+    white = drawn.PdfPage(drawn.placed(0, 0, 612, 792), image=Image.new("L", (64, 64), 255))
+    assert image_of(drawn.pdf(white)).pixels.getextrema() == (255, 255)
