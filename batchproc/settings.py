@@ -162,7 +162,9 @@ class Ocr(Section):
         description="skip keeps a real text layer, redo recognises every page, force goes by pixels alone.",
     )
     dpi: int = Field(default=300, ge=70, le=1200, description="Resolution at which PDF pages are rendered.")
-    orientation: bool = Field(default=True, description="Detect pages that lie on their side or head, and turn them.")
+    orientation: bool = Field(
+        default=True, description="Detect pages that lie askew, on their side or head, and turn them."
+    )
     tessdata: Annotated[tuple[AbsolutePath, ...], Field(strict=False)] = Field(
         default=(),
         description="Folders of language files, the first that has a language wins; none means the packaged ones.",

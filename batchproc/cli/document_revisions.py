@@ -140,6 +140,8 @@ def set_text(app: App, document_id: int, file: BinaryIO, as_json: bool) -> int:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"the text is not UTF-8: byte {error.start} cannot be read", "convert it to UTF-8") from None
+    if not text.strip():
+        raise UsageError("the text is empty", "what made it may have failed; the document keeps the text it has")
     with app.connect() as connection:
         document = known_document(app, connection, document_id)
         done = editor(app, document).type(connection, text.split("\f"))
@@ -179,6 +181,7 @@ def _row(past: PastRevision) -> dict[str, Any]:
         "verdict": past.verdict,
         "restored_at": past.restored_at,
         "restored_by": past.restored_by,
+        "kept_versions": past.kept_versions,
     }
 
 
@@ -194,6 +197,8 @@ def _described(past: PastRevision) -> str:
         f"{pages}, {past.failed_pages} failed, {past.words} words{confidence}",
         f"{shown(past.created_at)}, {past.seconds:.1f} s" + (f" on node {past.node_id}" if past.node_id else ""),
     ]
+    if past.kept_versions is not None:
+        lines.insert(1, f"with pages taken over that {past.engine} {', '.join(past.kept_versions)} had read")
     if past.source == "person":
         lines = ["made by a person", *lines[1:]]
     if past.restored_at is not None and past.verdict == "typed":

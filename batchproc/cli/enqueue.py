@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 
 import click
@@ -67,11 +67,16 @@ def enqueue(
         if not force:
             enqueueing.require_known_kind(app.registry, app.jobs, connection, kind)
 
-        asked: dict[tuple[str, ...] | None, None] = {}
+        asked: set[tuple[str, ...] | None] = set()
+        unsaid: set[int] = set()
 
         def job(of: JobLine) -> NewJob:
             new = enqueueing.new_job(app.registry, owner, kind, of, lane=lane, priority=priority)
-            asked[enqueueing.asked_languages(new)] = None
+            languages = enqueueing.asked_languages(new)
+            if check is not None and languages is None and new.document_id is not None:
+                unsaid.add(new.document_id)
+            else:
+                asked.add(languages)
             return new
 
         check = None
@@ -81,30 +86,26 @@ def enqueue(
             _many(app, connection, job, as_json)
         else:
             new = job(line)
-            if check is not None:
-                asked = {_said(app, connection, owner, new): None}
-                if not force:
-                    check.require_detection(*asked)
+            asked |= _hinted(app, connection, owner, unsaid)
+            if check is not None and not force:
+                for languages in asked:
+                    check.require_detection(languages)
             _one(app, connection, owner, new, as_json)
         if check is not None:
-            _warn(check, asked)
+            # Not while many are copied: the connection is busy then.
+            _warn(check, asked | _hinted(app, connection, owner, unsaid))
 
 
-def _said(app: App, connection: Connection[TupleRow], owner: Tenant, job: NewJob) -> tuple[str, ...] | None:
-    """The languages of its args, else those of its document's hint."""
-    asked = enqueueing.asked_languages(job)
-    document_id = job.document_id or job.args.get("document_id")
-    if asked is not None or document_id is None:
-        return asked
-    try:
-        hint = app.documents.of_tenant(owner.tenant_id).load(connection, document_id).language
-    except LookupError:
-        return None  # which is refused in a moment
-    return split_languages(hint) if hint else None
+def _hinted(
+    app: App, connection: Connection[TupleRow], owner: Tenant, document_ids: Collection[int]
+) -> set[tuple[str, ...] | None]:
+    """What the hints of these documents ask for; None for those without."""
+    hints = app.documents.of_tenant(owner.tenant_id).hints(connection, document_ids) if document_ids else set()
+    return {split_languages(hint) if hint else None for hint in hints}
 
 
 def _warn(check: LanguageCheck, asked: Iterable[tuple[str, ...] | None]) -> None:
-    for languages in asked:
+    for languages in sorted(asked, key=lambda languages: languages or ()):
         warning = check.warning(languages)
         if warning is not None:
             click.echo(f"warning: {warning}", err=True)

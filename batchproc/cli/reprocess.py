@@ -24,7 +24,10 @@ _REASONS = {"person": "have a person's text", "no_text": "have no text to classi
 @click.option("--tenant", metavar="SLUG", help="Only this tenant's documents.")
 @click.option("--status", "statuses", type=click.Choice(_STATUSES), multiple=True, help="In this status; repeatable.")
 @click.option(
-    "--below-confidence", type=click.FloatRange(0, 100), metavar="N", help="Recognised with less confidence, 0 to 100."
+    "--below-confidence",
+    type=click.FloatRange(0, 100),
+    metavar="N",
+    help="Recognised with less confidence, 0 to 100, or with a page on which no word was found.",
 )
 @click.option("--engine-before", metavar="VERSION", help="Recognised by an older version of an engine, such as 5.5.")
 @click.option("--document", "document_ids", type=ID, multiple=True, metavar="ID", help="This document; repeatable.")
@@ -64,6 +67,9 @@ def reprocess(app: App, as_json: bool, limit: int | None, dry_run: bool, **optio
 
 
 def _require_filter(options: dict[str, Any]) -> None:
+    empty = [name for name in ("tenant", "engine_before") if options[name] == ""]
+    if empty:
+        raise UsageError(f"--{empty[0].replace('_', '-')} is empty", "leave it out, or give it a value")
     given = any(options[name] for name in ("tenant", "statuses", "engine_before", "document_ids"))
     given = given or options["below_confidence"] is not None
     if not given and not options["everything"]:
@@ -94,11 +100,11 @@ def _wish(options: dict[str, Any], kinds_lane: Lane | None) -> Wish:
         args["languages"] = list(split_languages(hint))
     if args and options["kind"] != "ocr":
         raise UsageError("--mode and --language are for --kind ocr", "leave them out")
-    lane = options["lane"]
+    chosen = Lane[options["lane"].upper()] if options["lane"] is not None else kinds_lane
     return Wish(
         kind=options["kind"],
         args=args,
-        lane=Lane[lane.upper()] if lane is not None else kinds_lane if kinds_lane is not None else Lane.BULK,
+        lane=Lane.BULK if chosen is None else chosen,
         priority=options["priority"],
         failed_pages_only=(
             options["kind"] == "ocr" and "partial" in options["statuses"] and options["mode"] in (None, "skip")

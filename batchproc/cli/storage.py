@@ -9,6 +9,7 @@ import click
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option
+from batchproc.core.errors import UsageError
 from batchproc.documents.paths import display_path, terminal_path
 from batchproc.documents.storage_roots import StorageRoots
 from batchproc.ops import storage as operations
@@ -86,4 +87,6 @@ def _configured(app: App) -> list[bytes]:
 
 def _absolute(path: bytes) -> bytes:
     """By its text alone: a root may be reached through a link, and is known by the path it was imported under."""
+    if not path:
+        raise UsageError("the storage root is empty", "see: batchproc storage list")
     return os.path.normpath(os.path.join(os.getcwdb(), path))  # noqa: PTH109, PTH118 - pathlib knows no bytes

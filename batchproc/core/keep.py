@@ -71,7 +71,8 @@ class Standing:
     """A revision as far as it is compared.
 
     ``confidence`` is the mean of its recognised words, 0 to 100, None where none was recognised; ``characters`` and
-    ``failed_pages`` are counts; ``by_person``: a person typed or corrected it.
+    ``failed_pages`` are counts; ``by_person``: a person typed or corrected it; ``mixed``: pages of it were taken over
+    that had been read by other means, so that its confidence can be compared with none.
     """
 
     means: Means
@@ -79,6 +80,7 @@ class Standing:
     characters: int
     failed_pages: int
     by_person: bool = False
+    mixed: bool = False
 
 
 def verdict(policy: KeepPolicy, current: Standing | None, new: Standing) -> Verdict:
@@ -100,7 +102,9 @@ def verdict(policy: KeepPolicy, current: Standing | None, new: Standing) -> Verd
         return Verdict.LOST_CHARACTERS
     if new.failed_pages != current.failed_pages:
         return Verdict.MORE_FAILED if new.failed_pages > current.failed_pages else Verdict.FEWER_FAILED
-    if current.means != new.means or current.confidence is None or new.confidence is None:
+    if current.means != new.means or current.mixed or new.mixed:
+        return Verdict.NEWEST
+    if current.confidence is None or new.confidence is None:
         return Verdict.NEWEST
     if new.confidence == current.confidence:
         return Verdict.AS_GOOD

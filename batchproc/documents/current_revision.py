@@ -220,6 +220,7 @@ def _standing(row: DictRow) -> Standing:
         characters=row["characters"],
         failed_pages=row["failed_pages"],
         by_person=row["by_person"],
+        mixed=row["mixed"],
     )
 
 

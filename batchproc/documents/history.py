@@ -20,6 +20,7 @@ class PastRevision:
 
     ``page_count`` are the document's pages, ``done_pages`` those that were read or taken over; ``seconds`` were spent
     on those read here; ``confidence`` is 0 to 100. ``verdict`` says why it became current, or why not.
+    ``kept_versions`` are the versions of engines of the pages that were taken over from other means; None: none were.
     """
 
     revision_id: int
@@ -46,6 +47,7 @@ class PastRevision:
     verdict: str | None
     restored_at: datetime | None
     restored_by: str | None
+    kept_versions: list[str] | None
 
 
 class RevisionHistory:
@@ -74,7 +76,10 @@ class RevisionHistory:
         """
         history = f"see: batchproc documents history {document_id}"
         for told in (old, new):
-            if told is not None and not self.revisions(connection, document_id, after=told - 1, limit=1)[:1]:
+            if told is None:
+                continue
+            found = self.revisions(connection, document_id, after=told - 1, limit=1)
+            if [revision.revision_id for revision in found[:1]] != [told]:
                 raise UsageError(f"document {document_id} has no revision {told}", history)
         row = self._run(connection, "find_revisions", document_id=document_id).fetchone()
         current, before = (row["current_revision"], row["before"]) if row is not None else (None, None)

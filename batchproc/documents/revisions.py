@@ -163,7 +163,7 @@ class RevisionStore:
         """Takes done pages of another revision of the same document over into an open one, as they are.
 
         Pages that the open revision has already stay. The pages count in no usage: they were counted when they were
-        read.
+        read. What was read by other means is told by the revision from now on, see `core.keep.Standing.mixed`.
 
         Args:
             except_failed: leave the failed pages out, so that they are read again.
@@ -172,7 +172,9 @@ class RevisionStore:
             How many pages were taken over; none of a revision of another document or tenant.
         """
         values = {"from_revision_id": from_revision_id, "except_failed": except_failed}
-        return self._run(connection, "keep_pages", revision_id=revision_id, **values).rowcount
+        row = self._run(connection, "keep_pages", revision_id=revision_id, **values).fetchone()
+        assert row is not None
+        return int(row["kept"])
 
     def start_page(self, connection: Connection[TupleRow], revision_id: int, page: int, attempt: Attempt) -> int:
         """Records that ``attempt`` begins a page, and tells how many attempts did so by now."""

@@ -16,8 +16,9 @@ from batchproc.documents.store import Status
 class Filter:
     """What a document has to be, all of it; None leaves a point open.
 
-    ``below_confidence``: 0 to 100, of the current revision, and so only documents of which a page was recognised.
-    ``engine_versions``: of the current revision, exactly.
+    ``below_confidence``: 0 to 100, of the current revision, and so only documents of which a page was recognised; one
+    on which no word was found is below any.
+    ``engine_versions``: of the current revision, exactly, or of pages that were taken over into it.
     """
 
     tenant_id: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -111,6 +111,11 @@ class DocumentStore:
         """The pages' text in the current revision, in order; pages without text are empty strings."""
         rows = self._rows(connection, "load_text", document_id)
         return [row["text"] for row in rows]
+
+    def hints(self, connection: Connection[TupleRow], document_ids: Collection[int]) -> set[str | None]:
+        """The different language hints of these documents, None among them where one has none."""
+        values = {"document_ids": list(document_ids), "tenant_id": self.tenant_id}
+        return {row[0] for row in connection.execute(self._sql["hints"], values).fetchall()}
 
     def tags(self, connection: Connection[TupleRow], document_id: int) -> list[Tag]:
         """All tags by name; the same tag may come from several sources."""

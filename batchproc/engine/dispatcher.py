@@ -196,11 +196,13 @@ class Dispatcher:
         if not turns and not self._settling.pending:
             return blamed is not None
         endings = self._settling.endings(self.connection)
+        begun = time.monotonic()
         settled, claims = self._store.tick(
             self.connection, endings, turns, limited=self._ready.limited(turns), run_id=self._run_id
         )
+        seconds = time.monotonic() - begun
         self._apply(self._settling.written(endings, settled))
-        self._ready.claimed(turns, claims)
+        self._ready.claimed(turns, claims, seconds)
         self._submit(claims)
         return True
 
@@ -283,6 +285,7 @@ class Dispatcher:
         try:
             if self._draining.has_to_wait(self.connection) or not self._pool.free():
                 return False
+            self._ready.wake()
             # Queues at a limit that others fill are not waited for: they were just tried, and gave nothing.
             return not self._tick_gave_claims()
         except psycopg.Error as error:

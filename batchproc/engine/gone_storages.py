@@ -17,20 +17,28 @@ from batchproc.core.outcome import ErrorClass
 from batchproc.core.settle import STORAGE_SNOOZE
 from batchproc.core.transition import Transition
 from batchproc.queue.node_store import NodeStore
+from batchproc.queue.upkeep import FRONT, Place
 
 IN_A_ROW = 20
 """So many jobs of a queue that end one after the other with the same storage gone speak for all that lies there; the
 brake is as patient."""
+
+_BATCHES = 5
+"""So many at a time, 0.1 s each on two cores: then housekeeping has other things to do."""
 
 _LONGEST_WRITE = 10.0
 
 
 @dataclass(slots=True)
 class _Row:
-    """Jobs of one queue that ended one after the other with the same words about their storage."""
+    """Jobs of one queue that ended one after the other with the same words about their storage.
+
+    ``seen``: how far the queue was gone through for what lies there, too.
+    """
 
     told: str
     job_ids: list[int] = field(default_factory=list)
+    seen: Place = FRONT
 
 
 class GoneStorages:
@@ -65,17 +73,26 @@ class GoneStorages:
             self._due.append((queue, row))
             del self._rows[queue]
 
-    def put_off(self, connection: Connection[TupleRow], stop: Event) -> None:
-        """Puts off what is due of it, batch by batch, until ``stop``. Raises psycopg.Error; what is left stays due."""
-        while self._due and not stop.is_set():
+    def put_off(self, connection: Connection[TupleRow], stop: Event) -> bool:
+        """Puts off a few batches of what is due, or until ``stop``; whether that was all of it.
+
+        Raises:
+            psycopg.Error: what is left stays due.
+        """
+        for _ in range(_BATCHES):
+            if not self._due or stop.is_set():
+                break
             queue, row = self._due[0]
             with self._writing:
-                jobs = self._store.put_off(connection, queue, row.job_ids, STORAGE_SNOOZE)
+                jobs, last = self._store.put_off(connection, queue, row.job_ids, STORAGE_SNOOZE, row.seen)
                 self._put_off[row.told] += jobs
             if jobs:
                 logger.warning("put off {} jobs of kind {}: {}", jobs, queue.kind, row.told)
-            else:
+            if last is None:
                 self._due.popleft()
+            else:
+                row.seen = last
+        return not self._due
 
     def jobs(self) -> Counter[str]:
         """How many were put off, by what was told of their storage; a batch that is being written is waited for."""

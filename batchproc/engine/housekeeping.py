@@ -107,9 +107,9 @@ class Housekeeping:
         while not self._stop.is_set():
             now = time.monotonic()
             if now >= due:
-                due = now + self._poll_interval
                 with self._calm.asking("housekeeping"):
-                    self._look(connection)
+                    is_done = self._look(connection)
+                due = now + self._poll_interval if is_done else now
                 self._pause = 0.0
                 self._outage.over()
             # Short waits, so that a stop is noticed; notifications end a wait at once.
@@ -126,7 +126,8 @@ class Housekeeping:
         if claims:
             self._news.tell(CancelRequested(claims))
 
-    def _look(self, connection: Connection[TupleRow]) -> None:
+    def _look(self, connection: Connection[TupleRow]) -> bool:
+        """Whether the next look has time until the next poll."""
         self._tell_cancels(connection)
         for queue in self._store.put_right(connection):
             self._news.tell(Hinted(queue))
@@ -136,8 +137,7 @@ class Housekeeping:
                 self._news.tell(Hinted(queue))
             if not promoted or self._stop.is_set():
                 break
-        if self._gone is not None:
-            self._gone.put_off(connection, self._stop)
+        is_done = self._gone is None or self._gone.put_off(connection, self._stop)
         if self._calm.seconds >= self._lease and self._store.uptime(connection) >= self._lease:
             self._rescue(connection)
         if self._giving_up is not None:
@@ -145,6 +145,7 @@ class Housekeeping:
         ready = self._store.ready(connection)
         if ready:
             self._news.tell(ReadyNow(ready))
+        return is_done
 
     def _rescue(self, connection: Connection[TupleRow]) -> None:
         claims = self._store.expired_claims(connection)

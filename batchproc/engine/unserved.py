@@ -66,8 +66,8 @@ class GivingUp:
         now = time.monotonic()
         self._since = {gap: self._since.get(gap, now) for gap in self._store.gaps(connection, self._scope)}
         for gap, since in self._since.items():
-            if now - since >= self._patience:
-                self._give_up(connection, gap, stop)
+            if now - since >= self._patience and self._give_up(connection, gap, stop) and self._brakes:
+                return  # the dispatcher may pause the kind before the next batch, whosever it is
 
     def has_to_wait(self, connection: Connection[TupleRow]) -> bool:
         """For the dispatcher: whether jobs of the run's scope are still to be given up, or were and are not counted."""
@@ -86,19 +86,20 @@ class GivingUp:
         """For the dispatcher: it has counted these."""
         self._heeded += 1
 
-    def _give_up(self, connection: Connection[TupleRow], gap: Gap, stop: Event) -> None:
+    def _give_up(self, connection: Connection[TupleRow], gap: Gap, stop: Event) -> int:
+        count = 0
         for _ in range(1 if self._brakes else _BATCHES):
             jobs: list[Unserved] = []
             self._begun += 1
             try:
-                jobs = self._store.give_up_unserved(
-                    connection, gap, self._scope, run_id=self._run_id, limit=self._batch
-                )
+                jobs = self._store.give_up_unserved(connection, gap, run_id=self._run_id, limit=self._batch)
             finally:
                 self._news.tell(GivenUp([(job.kind, job.job_id) for job in jobs], self._brakes))
             _log(jobs)
+            count += len(jobs)
             if len(jobs) < self._batch or stop.is_set():
-                return
+                break
+        return count
 
 
 def _log(jobs: list[Unserved]) -> None:

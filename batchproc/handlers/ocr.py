@@ -17,6 +17,7 @@ FAILED_PAGES_SHOWN = 100
 # Of pages that nobody can read to the end: what the settle gave them, or the attempt after it.
 PAGE_CODES = frozenset({"stalled", "timeout", "poison", "out_of_memory", "page_failed"})
 _ORIGINAL_CODES = frozenset({"source_missing", "source_changed", "not_a_file", "outside_roots"})
+_OTHER_CODES = frozenset({"password_file_missing", "permission_denied", "unknown_document", "no_space"})
 
 
 class FailedPage(BaseModel):
@@ -52,7 +53,7 @@ class OcrResult(BaseModel):
     fails_document=True,
     fails_page=True,
     needs_languages=True,
-    failure_codes=FAILURE_CODES | _ORIGINAL_CODES | PAGE_CODES | {"permission_denied", "unknown_document", "no_space"},
+    failure_codes=FAILURE_CODES | _ORIGINAL_CODES | PAGE_CODES | _OTHER_CODES,
 )
 def ocr(ctx: Context, args: OcrArgs) -> OcrResult:
     """Reads the document's original and makes what it finds the current revision.

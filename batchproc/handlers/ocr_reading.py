@@ -90,6 +90,7 @@ class Reading:
         self._details: dict[int, str] = {}
         self._only_failed = only_failed
         self._kept: PageCounts | None = None
+        self._origins: dict[int, int] = {}  # of each page to keep, the revision that it was really read in
 
     def run(self) -> PageCounts:
         """Reads what is left to read and makes the revision current, unless the policy keeps the one there is.
@@ -148,10 +149,12 @@ class Reading:
         current = self._revisions.current_revision(connection, self._id) if self._only_failed else None
         if current is None or not _of_same_pages(current.spec, spec):
             return None
-        counts = PageCounts.of(current.revision_id, self._revisions.pages(connection, current.revision_id))
+        pages = self._revisions.pages(connection, current.revision_id)
+        counts = PageCounts.of(current.revision_id, pages)
         if not counts.failed:
             return counts
         self._kept = counts
+        self._origins = {number: page.kept_from or current.revision_id for number, page in pages.items()}
         return None
 
     def _own_revision(self, spec: RevisionSpec) -> int:
@@ -171,11 +174,17 @@ class Reading:
         return own
 
     def _taken(self, connection: Connection[TupleRow], found: Revision | None, spec: RevisionSpec) -> int | None:
-        if found is not None and found.spec == spec:
+        if found is not None and found.spec == spec and self._goes_on_with(connection, found):
             return found.revision_id if self._revisions.take_over(connection, found, self._attempt) else None
         if found is None or self._revisions.abandon(connection, found):
             return self._revisions.begin(connection, self._id, spec, self._attempt)
         return None
+
+    def _goes_on_with(self, connection: Connection[TupleRow], found: Revision) -> bool:
+        """Whether all pages that the open revision took over, of whatever engine, are those that this job keeps."""
+        there = self._revisions.pages(connection, found.revision_id)
+        taken_over = {number: page.kept_from for number, page in there.items() if page.kept_from is not None}
+        return taken_over.items() <= self._origins.items()
 
     def _is_read_by_another(self, revision: Revision) -> bool:
         if revision.job_id is None or revision.claim_id in (None, self.ctx.claim_id):

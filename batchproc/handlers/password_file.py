@@ -11,7 +11,9 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from batchproc.documents.original_faults import OriginalError, StorageGone, as_fault
 from batchproc.handlers.context import Context
+from batchproc.handlers.errors import Failure, StorageUnavailable
 from batchproc.ocr.errors import OcrFailure
 
 MAX_BYTES: Final = 64 * 1024
@@ -29,18 +31,28 @@ class UnusablePasswordFile(Exception):
     """Why a password file cannot be used, in words that may be stored and shown: no path, nothing of its content."""
 
 
+class MissingPasswordFile(UnusablePasswordFile):
+    """There is none, here and now: a node without it, or a folder that is not mounted."""
+
+
+class SilentPasswordFile(UnusablePasswordFile):
+    """Its storage does not answer."""
+
+
 def read_passwords(path: Path) -> list[str]:
     """The passwords in the order of the file, each as UTF-8, or where a line is none as Latin-1.
 
     Blanks belong to a password; an empty line is none.
 
     Raises:
-        UnusablePasswordFile: it is missing, no regular file, another's, open to others, or too large.
+        UnusablePasswordFile: it is no regular file, another's, open to others, or too large; of it a
+            MissingPasswordFile, if there is none, or a SilentPasswordFile, if its storage does not answer.
+        OSError: of this process, such as too many open files.
     """
     try:
         data = _read(path)
     except OSError as error:
-        raise UnusablePasswordFile(f"it cannot be read: {os.strerror(error.errno or 0)}") from error
+        raise _as_unusable(error, path) from error
     if len(data) > MAX_BYTES:
         raise UnusablePasswordFile(f"it has more than {MAX_BYTES} bytes")
     lines = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n")
@@ -58,16 +70,46 @@ def tenant_passwords(ctx: Context) -> list[str]:
     """The passwords of the job's tenant; none when it has no password file.
 
     Raises:
-        OcrFailure: `encrypted`, its password file cannot be used.
+        OcrFailure: `encrypted`, its password file is not one that can be used.
+        Failure: `password_file_missing`, to be tried again.
+        StorageUnavailable: that of the password file does not answer.
+        OSError: of this process, such as too many open files.
     """
     named = ctx.tenant_settings.get("password_file")
     if named is None:
         return []
     try:
         return read_passwords(Path(named))
+    except SilentPasswordFile as fault:
+        ctx.log.warning("the password file of tenant {}: {}", ctx.tenant, fault)
+        # The document is named, so that no twenty of them in a row say the same, and so speak for their own root.
+        raise StorageUnavailable(f"{_needed(ctx)}: {fault}") from fault
+    except MissingPasswordFile as fault:
+        ctx.log.error("the password file of tenant {}: {}", ctx.tenant, fault)
+        raise Failure(
+            "password_file_missing",
+            detail=f"{_needed(ctx)}: {fault}; mount or create it on every node, or set another:"
+            " batchproc tenants set SLUG --password-file PATH",
+            retry=True,
+        ) from fault
     except UnusablePasswordFile as fault:
         ctx.log.error("the password file of tenant {} cannot be used: {}", ctx.tenant, fault)
         raise OcrFailure("encrypted", f"the PDF needs a password, and the tenant's password file: {fault}") from fault
+
+
+def _needed(ctx: Context) -> str:
+    return f"document {ctx.document_id} needs a password, and the file in its tenant's setting password_file"
+
+
+def _as_unusable(error: OSError, path: Path) -> UnusablePasswordFile | OSError:
+    """What an error says of the file; the error itself when that is nothing, so that it may pass."""
+    fault, why = as_fault(error, os.fsencode(path)), os.strerror(error.errno or 0)
+    if isinstance(fault, StorageGone):
+        return SilentPasswordFile(f"its storage does not answer: {why}")
+    if not isinstance(fault, OriginalError):
+        return error
+    sort = MissingPasswordFile if fault.code == "source_missing" else UnusablePasswordFile
+    return sort(f"it cannot be read: {why}")
 
 
 def _read(path: Path) -> bytes:

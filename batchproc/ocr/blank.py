@@ -64,6 +64,11 @@ def is_empty(image: Image.Image, dpi: int) -> bool:
     return not _has_writing(marks_on(image, dpi))
 
 
+def paper_level(page: Image.Image) -> int:
+    """The most usual grey level of a page, or of a part of one (mode "L")."""
+    return max(range(256), key=page.histogram().__getitem__)
+
+
 def _reduced(image: Image.Image, factor: int) -> Image.Image:
     """Without what is left over at the right and the bottom: the mean of fewer pixels has more grain."""
     whole = (image.width // factor * factor, image.height // factor * factor)
@@ -75,15 +80,10 @@ def _without_edges(page: Image.Image) -> Image.Image:
 
     Of a row through a bold line a third is ink, so half as light as paper are only shadows.
     """
-    least = _paper(page) // 2
+    least = paper_level(page) // 2
     top, bottom = _lit(page.resize((1, page.height), Image.Resampling.BOX).tobytes(), least)
     left, right = _lit(page.resize((page.width, 1), Image.Resampling.BOX).tobytes(), least)
     return page.crop((left, top, right, bottom)) if left < right and top < bottom else page
-
-
-def _paper(page: Image.Image) -> int:
-    """The most usual level."""
-    return max(range(256), key=page.histogram().__getitem__)
 
 
 def _lit(levels: bytes, least: int) -> tuple[int, int]:
@@ -111,7 +111,7 @@ def _has_writing(marks: Image.Image) -> bool:
 
 def _solid(page: Image.Image) -> Image.Image:
     """255 in and around spots that are black without a gap."""
-    half = _paper(page) // 2
+    half = paper_level(page) // 2
     black = page.point([255 * (level < half) for level in range(256)]).filter(ImageFilter.BoxBlur(_HOLE_RADIUS))
     spots = black.point([255 * (level >= _SOLID) for level in range(256)])
     for _ in range(_HOLE_RIMS):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final
 
 from batchproc.ocr.layout import Box, around
@@ -13,8 +15,8 @@ CELL: Final = 6.0
 MOST_CELLS: Final = 400
 """Along a side: on a sheet longer than 2,400 points the cells are larger."""
 
-LEAST_LENGTH: Final = 20.0
-"""Points: a word is no shorter than this along its longer side."""
+LEAST_LENGTH: Final = 12.0
+"""Points: a word is no shorter than this along its longer side ("YES" has 18); check marks and bullets have 8 to 10."""
 
 MAX_REGIONS: Final = 8
 """Each is recognised on its own; more are taken as one, which is the whole page as a rule."""
@@ -31,6 +33,7 @@ class Coverage:
         self._columns, self._lines = (max(1, math.ceil(side / self._cell)) for side in size)
         self._rows = [0] * self._lines
         self._seen: set[tuple[int, int, int, int]] = set()
+        self._short: defaultdict[tuple[int, int], list[Box]] = defaultdict(list)
 
     def add(self, box: Box) -> None:
         left, right = self._cells(box.left, box.right, self._columns)
@@ -39,35 +42,25 @@ class Coverage:
         if left >= right or top >= bottom or cells in self._seen:
             return
         self._seen.add(cells)
+        if max(box.width, box.height) < LEAST_LENGTH:
+            self._short[left, top].append(box)
         bits = (1 << right) - (1 << left)
         for row in range(top, bottom):
             self._rows[row] |= bits
 
     def extent(self) -> Box | None:
         """The box around all that is covered; None for nothing."""
-        patches = self._patches()
-        return around(map(self._box, patches)) if patches else None
+        found = patches(self._rows)
+        return around(map(self._box, found)) if found else None
 
     def regions(self) -> tuple[Box, ...]:
         """Boxes around what is covered and hangs together, from top to bottom; none overlap, each can hold a word."""
-        found = [box for box in map(self._box, self._patches()) if self._can_hold_a_word(box)]
+        found = [box for box in map(self._box, patches(self._rows)) if self._can_hold_a_word(box)]
         if len(found) <= _MOST_APART:
             found = _apart(found)
         if len(found) > MAX_REGIONS:
             found = [around(found)]
         return tuple(sorted(found, key=lambda box: (box.top, box.left)))
-
-    def _patches(self) -> list[dict[int, int]]:
-        """The patches of covered cells that touch, each as its bits by row."""
-        rows = list(self._rows)
-        patches = []
-        for start in range(len(rows)):
-            while rows[start]:
-                patch = _flooded(rows, start)
-                for row, bits in patch.items():
-                    rows[row] ^= bits
-                patches.append(patch)
-        return patches
 
     def _box(self, patch: dict[int, int]) -> Box:
         columns = 0
@@ -80,7 +73,24 @@ class Coverage:
 
     def _can_hold_a_word(self, box: Box) -> bool:
         """A rule, however long, covers one row of cells (that across two costs but a look); a bullet is too short."""
-        return min(box.width, box.height) > self._cell and max(box.width, box.height) >= LEAST_LENGTH
+        return min(box.width, box.height) > self._cell and self._length(box) >= LEAST_LENGTH
+
+    def _length(self, box: Box) -> float:
+        """The longer side of a patch: of a short one, of what lies in its cells, which may be half as long as they."""
+        length = max(box.width, box.height)
+        if length >= LEAST_LENGTH + 2 * self._cell:
+            return length
+        left, top, right, bottom = (round(edge / self._cell) for edge in box)
+        inside = [
+            short
+            for column in range(left, right + 1)
+            for row in range(top, bottom + 1)
+            for short in self._short.get((column, row), ())
+        ]
+        if not inside:
+            return length
+        whole = around(inside)
+        return max(whole.width, whole.height)
 
     def _cells(self, start: float, end: float, count: int) -> tuple[int, int]:
         """The first cell that an interval touches, and the one after the last; equal if it lies outside the page."""
@@ -89,6 +99,19 @@ class Coverage:
         limit = count * self._cell
         first = math.floor(min(max(start, 0.0), limit) / self._cell)
         return first, math.ceil(min(max(end, 0.0), limit) / self._cell)
+
+
+def patches(covered: Sequence[int]) -> list[dict[int, int]]:
+    """The patches of covered cells that touch, each as its bits by row; given are all rows, as bits."""
+    rows = list(covered)
+    found = []
+    for start in range(len(rows)):
+        while rows[start]:
+            patch = _flooded(rows, start)
+            for row, bits in patch.items():
+                rows[row] ^= bits
+            found.append(patch)
+    return found
 
 
 def _flooded(rows: list[int], start: int) -> dict[int, int]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Any, Final
 
+from batchproc.core.languages import AUTO, DETECTION_PACKAGE, remedy
 from batchproc.ocr.engine import Recognised
 from batchproc.ocr.errors import OcrFailure
 
@@ -39,7 +40,6 @@ _ISO_CODES: Final = {
     "nor": "NOB",
 }
 _VERTICAL: Final = "_vert"
-_PACKAGE: Final = "lingua-language-detector"
 
 
 def is_installed() -> bool:
@@ -54,7 +54,7 @@ def require() -> None:
 
 def version() -> str:
     """What tells them, such as "lingua 2.1.1": another one may tell another language."""
-    return f"lingua {metadata.version(_PACKAGE)}"
+    return f"lingua {metadata.version(DETECTION_PACKAGE)}"
 
 
 def recognise_detecting(read: Callable[[tuple[str, ...]], Recognised], candidates: tuple[str, ...]) -> Recognised:
@@ -131,7 +131,5 @@ def _lingua() -> Any:
     try:
         import lingua  # the extra; when it is first needed
     except ImportError:
-        raise OcrFailure(
-            "missing_language", "the detection of languages is not installed: pip install lingua-language-detector"
-        ) from None
+        raise OcrFailure("missing_language", f"the detection of languages is not installed: {remedy([AUTO])}") from None
     return lingua

@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import ctypes
+import io
+import warnings
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import pypdfium2.raw as raw  # type: ignore[import-untyped]  # it ships no types
+from PIL import Image
 
+from batchproc.ocr import memory, pdf_objects
 from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.image_headers import Size, jbig2_sizes, jpeg2000_size, jpeg_size
+from batchproc.ocr.layout import Box
+from batchproc.ocr.shown import Shown
+
+LARGE_SHARE: Final = 0.25
+"""Part of a page: an image that covers as much is missed when it is not there."""
+
+_MOST_LARGE: Final = 16
+_END: Final = b"\xff\xd9"
+_WITHIN: Final = 1024
+"""Bytes from the end of a JPEG within which its end is marked."""
+
+_PADDING: Final = b" " * 16
+"""With these, which make up for a few of its smallest blocks, a JPEG that lacks but the mark of its end is whole."""
 
 _MOST_FILTERS: Final = 8
 _NAME_BYTES: Final = 32
 _UNPACKED: Final = 1 << 20
 """Bytes: of data that are packed once more, so much is looked at."""
 
-_OWN_SIZE: Final = frozenset({"DCTDecode", "DCT", "JPXDecode", "JBIG2Decode"})
+_MOST_UNPACKED: Final = 1 << 27
+"""Bytes: no packed stream may be larger, see `batchproc.ocr.bounds`."""
+
+_JPEG: Final = frozenset({"DCTDecode", "DCT"})
+_OWN_SIZE: Final = _JPEG | {"JPXDecode", "JBIG2Decode"}
 _FLATE: Final = frozenset({"FlateDecode", "Fl"})
 
 
@@ -28,20 +50,31 @@ def check_data(item: Any, bounds: Bounds) -> None:
     Raises:
         OcrFailure: `too_large`.
     """
-    filters = list(_filters(item))
-    if not filters or filters[-1] not in _OWN_SIZE:
-        return
-    data = _data(item)
-    for name in filters[:-1]:
-        if name not in _FLATE:
-            return
-        data = _unpacked(data)
-    for width, height in _sizes(filters[-1], data):
+    name, data = _coded(item, _UNPACKED)
+    for width, height in _sizes(name, data):
         bounds.check_pixels(width, height)
 
 
+def check_large(page: Any, bounds: Bounds) -> None:
+    """Judges the large images of pypdfium2's page, by decoding them: of a bad one pdfium shows nothing, or a part.
+
+    Raises:
+        OcrFailure: `too_large`; `unreadable_file`, one cannot be decoded, or is a JPEG that is cut off.
+    """
+    shown = Shown.of(page)
+    whole = Box(0, 0, shown.width, shown.height)
+    least = LARGE_SHARE * whole.area
+    large = (image for image in pdf_objects.images(page.raw) if shown.box(*image.box).shared(whole) >= least)
+    for image in islice(large, _MOST_LARGE):
+        bounds.check_pixels(image.width, image.height)
+        check_data(image.item, bounds)
+        with memory.room(memory.PER_PIXEL * image.width * image.height):
+            require_decodable([image.item])
+            _require_whole(image.item)
+
+
 def require_decodable(items: Iterable[Any]) -> None:
-    """For a page on which nothing is seen: pdfium leaves out what it cannot decode, and says nothing.
+    """pdfium leaves out of a page what it cannot decode, and says nothing.
 
     Raises:
         OcrFailure: `unreadable_file`, one of these image objects cannot be decoded.
@@ -53,13 +86,37 @@ def require_decodable(items: Iterable[Any]) -> None:
         raw.FPDFBitmap_Destroy(bitmap)
 
 
+def _require_whole(item: Any) -> None:
+    name, data = _coded(item, _MOST_UNPACKED)
+    if name not in _JPEG or _END in data[-_WITHIN:]:
+        return
+    try:
+        with warnings.catch_warnings(), Image.open(io.BytesIO(data + _PADDING), formats=["JPEG"]) as image:
+            warnings.simplefilter("ignore")
+            image.draft("L", (image.width // 8, image.height // 8))
+            image.load()
+    except OSError as error:
+        raise OcrFailure("unreadable_file", "an image of the page is cut off") from error
+
+
 def _sizes(name: str, data: bytes) -> Iterator[Size]:
     if name == "JBIG2Decode":
         yield from jbig2_sizes(data)
-        return
-    found = jpeg2000_size(data) if name == "JPXDecode" else jpeg_size(data)
-    if found is not None:
-        yield found
+    elif name in _OWN_SIZE:
+        found = jpeg2000_size(data) if name == "JPXDecode" else jpeg_size(data)
+        if found is not None:
+            yield found
+
+
+def _coded(item: Any, most: int) -> tuple[str, bytes]:
+    """The filter of image data that have a header of their own, and these, packed ones up to `most` bytes."""
+    filters = list(_filters(item))
+    if not filters or filters[-1] not in _OWN_SIZE or not _FLATE.issuperset(filters[:-1]):
+        return "", b""
+    data = _data(item)
+    for _ in filters[:-1]:
+        data = _unpacked(data, most)
+    return filters[-1], data
 
 
 def _filters(item: Any) -> Iterator[str]:
@@ -76,8 +133,8 @@ def _data(item: Any) -> bytes:
     return buffer.raw
 
 
-def _unpacked(data: bytes) -> bytes:
+def _unpacked(data: bytes, most: int) -> bytes:
     try:
-        return zlib.decompressobj().decompress(data, _UNPACKED)
+        return zlib.decompressobj().decompress(data, most)
     except zlib.error:
         return b""

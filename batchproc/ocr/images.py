@@ -50,10 +50,13 @@ class ImageSource:
             self.close()
             raise
         self.page_count = len(frames)
+        self._failures = {index: frame for index, frame in enumerate(frames) if isinstance(frame, OcrFailure)}
 
     def page(self, index: int) -> ImagePage:
         if not 0 <= index < self.page_count:
             raise IndexError(index)
+        if index in self._failures:  # Pillow would show another frame: it seeks a second time to none that it is at
+            raise self._failures[index]
         return ImagePage(self._image, index, self._stream, self._bounds)
 
     def close(self) -> None:
@@ -88,10 +91,14 @@ class ImageSource:
 
         After a directory that cannot be read the next is unknown: it counts as a page, that fails, and is the last.
         """
+        chain = tiff.Chain(self._stream) if self.media_type == "image/tiff" else None
         for index in range(self._bounds.max_pages + 1):
             try:
                 with _decoding(self._stream):
-                    if not self._has_frame(index):
+                    has_frame = self._has_frame(index)
+                    if chain is not None:
+                        chain.follow(has_frame)
+                    if not has_frame:
                         return
             except OcrFailure as failure:
                 yield failure

@@ -1,6 +1,7 @@
 """Pages with text of their own and text in images: both are kept, each once, in reading order.
 
 The page is drawn without its own text, so that what is recognised is only what the layer lacks, even under a stamp.
+Drawn so, it also tells whether there is more than the images that are known: see `batchproc.ocr.unread_marks`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageChops, ImageOps
 
-from batchproc.ocr.blank import BLANK_DPI, is_empty, marks_on
+from batchproc.ocr.blank import BLANK_DPI, is_empty, marks_on, paper_level
 from batchproc.ocr.engine import Recognised
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.layout import Box, Line, Turn, Word
 from batchproc.ocr.pages import PageImage, TextLayer
 from batchproc.ocr.reading_order import merged_text
 from batchproc.ocr.same_place import WordMap, without
+from batchproc.ocr.unread_marks import look_dpi, unread_regions
 from batchproc.ocr.with_layout import mean_confidence, picture_turn
 
 FEW_HIDDEN: Final = 20
@@ -36,6 +38,9 @@ in logos real words had 69 and more, most of them 90; others (dashes and strokes
 
 BORDER: Final = 10.0
 """Points that are put around an image: of letters that touch an edge, Tesseract found none."""
+
+COVERED_DPI: Final = 75
+"""Resolution at which a word that is seen changes at least one pixel."""
 
 PAGE_SHARE: Final = 0.5
 """An image that covers more of a page is its scan: how it lies is how the page lies."""
@@ -87,21 +92,70 @@ def with_images(layer: TextLayer, read: Callable[[PageImage], Recognised], *, dp
         OcrFailure: of the engine. An image that cannot be decoded, or is too large, is passed over: the page has text.
     """
     regions = layer.image_regions()
-    placed = layer.placed() if regions else None
+    look = _look(layer)
+    unread_marks = unread_regions(look, layer.size(), (), regions) if look is not None else ()
+    placed = layer.placed() if regions or unread_marks or layer.unmapped > 0 else None
     if placed is None:
         return MixedText(layer.text)
     unread = [box for box in regions if _is_unread(layer, box, placed.hidden)]
     others = [line for line in placed.hidden if not _lies_in_any(line, unread)]
+    if placed.unmapped:  # they are in the pictures from now on
+        look = _look(layer)
+    if look is not None:
+        words = [word.box for line in others for word in line.words]
+        unread += unread_regions(look, layer.size(), words, unread)
     own = sorted([*placed.visible, *others], key=lambda line: line.row or 0)
     if not own:
         return None
     regions_read = list(_read(layer, unread, read, dpi))
+    own, covered = _without_covered(layer, own, regions_read)
+    if not own:
+        return None
     calls = sum(region.found.engine_calls for region in regions_read)
     kept = _worth_keeping(layer, regions_read, own)
     if not kept:
-        unchanged = len(others) == len(placed.hidden)
+        unchanged = len(others) == len(placed.hidden) and not covered and not placed.unmapped
         return MixedText(layer.text if unchanged else merged_text(own, ()), engine_calls=calls)
     return _put_together(layer, own, kept, calls)
+
+
+def _look(layer: TextLayer) -> Image.Image | None:
+    """The page without its text, at a low resolution; None if that cannot be had."""
+    size = layer.size()
+    try:
+        return layer.picture(Box(0, 0, *size), look_dpi(size)).pixels
+    except OcrFailure:
+        return None
+
+
+def _without_covered(layer: TextLayer, own: list[Line], read: Iterable[_Region]) -> tuple[list[Line], bool]:
+    """The layer's lines without words that cannot be seen for what is drawn over them, and whether there are such.
+
+    Only what was recognised takes their place: where nothing was, they stay.
+    """
+    gone: set[int] = set()
+    for region in read:
+        if any(_legible(region.lines)):
+            words = [word for line in own for word in line.words if region.box.holds(word.box.centre)]
+            gone.update(map(id, _unseen(layer, region.box, words)))
+    return (without(own, lambda word: id(word) in gone), True) if gone else (own, False)
+
+
+def _unseen(layer: TextLayer, box: Box, words: Sequence[Word]) -> Iterator[Word]:
+    """Those words in a part of the page with which it looks as without."""
+    if not words:
+        return
+    try:
+        with_text, without_text = (layer.picture(box, COVERED_DPI, with_text=shown).pixels for shown in (True, False))
+    except OcrFailure:
+        return
+    changed = ImageChops.difference(with_text, without_text)
+    scale = changed.width / box.width
+    for word in words:
+        place = Line((word,)).scaled(scale, right=-box.left * scale, down=-box.top * scale).box
+        part = changed.crop((round(place.left), round(place.top), round(place.right) + 1, round(place.bottom) + 1))
+        if part.getextrema() == (0, 0):
+            yield word
 
 
 def _is_unread(layer: TextLayer, box: Box, hidden: Sequence[Line]) -> bool:
@@ -135,18 +189,13 @@ def _read(
             continue
         scale = image.pixels.width / box.width
         border = round(BORDER * scale)
-        image = replace(image, pixels=ImageOps.expand(image.pixels, border, _paper(image.pixels)))
+        image = replace(image, pixels=ImageOps.expand(image.pixels, border, paper_level(image.pixels)))
         found = read(image)
         if not found.words:  # a logo's large letters are pictures to Tesseract; 10 ms for one
             image, scale = replace(image, pixels=image.pixels.reduce(2), dpi=image.dpi // 2), scale / 2
             again = read(image)
             found = replace(again, engine_calls=found.engine_calls + again.engine_calls)
         yield _Region(box, tuple(_in_points(box, found, image, scale)), found, image)
-
-
-def _paper(pixels: Image.Image) -> int:
-    """The most usual level."""
-    return max(range(256), key=pixels.histogram().__getitem__)
 
 
 def _in_points(box: Box, found: Recognised, image: PageImage, scale: float) -> Iterator[Line]:

@@ -30,7 +30,7 @@ class PageOptions:
             visible layer it keeps what recognition missed. "force" goes by the pixels alone, and reads also what looks
             blank.
         dpi: resolution for rendering, and above which (twice) scans are reduced.
-        orientation: find pages that lie on their side or head.
+        orientation: find pages that lie askew, on their side or head.
         detect: tell the language of each page's text, and read it with that one first; see `ocr.detection`.
     """
 

@@ -32,10 +32,12 @@ class PlacedText:
     Attributes:
         visible: what is drawn, unless something was drawn over it.
         hidden: invisible or covered, as OCR programs write it behind, or in front of, a scan.
+        unmapped: letters left out, since what they say is not known; `TextLayer.picture` shows them.
     """
 
     visible: tuple[Line, ...]
     hidden: tuple[Line, ...]
+    unmapped: int = 0
 
 
 class TextLayer(Protocol):
@@ -73,8 +75,8 @@ class TextLayer(Protocol):
             OcrFailure: `unreadable_file`.
         """
 
-    def picture(self, region: Box, dpi: int) -> PageImage:
-        """A part of the page as pixels, without this text.
+    def picture(self, region: Box, dpi: int, *, with_text: bool = False) -> PageImage:
+        """A part of the page as pixels, without this text as a rule.
 
         Raises:
             OcrFailure: `too_large`, before any pixel is decoded.

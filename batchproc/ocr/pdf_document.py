@@ -6,6 +6,7 @@ pdfium is not thread-safe: a process reads PDFs in one thread only. All handles 
 from __future__ import annotations
 
 import io
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -24,6 +25,11 @@ MOST_KEPT: Final = 4 << 20
 
 LARGEST_PAGE: Final = 14_400
 """Points: what a page's side may be (PDF 1.7 reference, appendix C)."""
+
+_WITH_FIELDS: Final = (raw.FORMTYPE_ACRO_FORM, raw.FORMTYPE_XFA_FOREGROUND)
+"""The latter is a static XFA form, which holds its fields a second time as those of a plain one."""
+
+logging.getLogger("pypdfium2").setLevel(logging.ERROR)  # it warns of each XFA form that it shows the plain one only
 
 _NEEDS_PASSWORD: Final = (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY)
 
@@ -144,7 +150,7 @@ class _Document(pdfium.PdfDocument):  # type: ignore[misc]  # it ships no types
     def __init__(self, stream: _CallbackStream, password: str | None) -> None:
         self._stream = stream
         super().__init__(stream, password=password)
-        if raw.FPDF_GetFormType(self) == raw.FORMTYPE_ACRO_FORM:
+        if raw.FPDF_GetFormType(self) in _WITH_FIELDS:
             with suppress(pdfium.PdfiumError):  # without it the fields of its forms are not drawn
                 self.init_forms()
 

@@ -16,14 +16,15 @@ from batchproc.ocr.coverage import Coverage
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.layout import Box
 from batchproc.ocr.pages import PageImage, PlacedText
-from batchproc.ocr.pdf_text import TextTraits, read_lines
+from batchproc.ocr.pdf_text import TextTraits, read_lines, unmapped_texts
 from batchproc.ocr.shown import Shown
 
 MAX_PLACED: Final = 100_000
 """Characters whose places are looked up, at 8 microseconds each. A newspaper's page has 30,000."""
 
-COVERING_SHARE: Final = 0.05
-"""Part of the page that an image has to cover to be asked whether it hides text."""
+COVERING_SHARE: Final = 0.5
+"""Part of the page from which on an image over text is a scan, which some OCR program wrote that for. A smaller one is
+a label: see `batchproc.ocr.mixed_page`."""
 
 FEW_LETTERS: Final = 150
 """A page with fewer, but many outlines, is one whose text was turned into outlines, page numbers or so apart."""
@@ -39,6 +40,15 @@ _MAX_ANNOTATIONS: Final = 10_000
 _FAINTEST: Final = 8  # of 255, opacity
 _UNSEEN: Final = (raw.FPDF_TEXTRENDERMODE_INVISIBLE, raw.FPDF_TEXTRENDERMODE_CLIP)
 _WITH_TEXT: Final = (raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP)
+_WITHOUT_TEXT: Final = (
+    raw.FPDF_ANNOT_LINK,
+    raw.FPDF_ANNOT_POPUP,
+    raw.FPDF_ANNOT_HIGHLIGHT,
+    raw.FPDF_ANNOT_UNDERLINE,
+    raw.FPDF_ANNOT_SQUIGGLY,
+    raw.FPDF_ANNOT_STRIKEOUT,
+)
+_EMPTY_TEXT: Final = 2  # bytes: the end of an UTF-16 text
 
 
 @dataclass
@@ -69,6 +79,7 @@ class PdfTextLayer:
         self._page = page
         self._shown = Shown.of(page)
         self._render = render
+        self._unmapped: frozenset[int] = frozenset()
 
     def size(self) -> tuple[float, float]:
         return self._shown.width, self._shown.height
@@ -76,8 +87,10 @@ class PdfTextLayer:
     def image_regions(self) -> tuple[Box, ...]:
         return self._contents.coverage.regions()
 
-    def picture(self, region: Box, dpi: int) -> PageImage:
-        with pdf_objects.without_text(self._page.raw):
+    def picture(self, region: Box, dpi: int, *, with_text: bool = False) -> PageImage:
+        if with_text:
+            return self._render(region, dpi)
+        with pdf_objects.without_text(self._page.raw, but=self._unmapped):
             return self._render(region, dpi)
 
     def placed(self) -> PlacedText | None:
@@ -91,7 +104,15 @@ class PdfTextLayer:
                 count = textpage.count_chars()
                 if count > MAX_PLACED:
                     return None
-                return PlacedText(*read_lines(textpage.raw, count, self._shown, hides))
+                self._unmapped = unmapped_texts(textpage.raw, count) if self.unmapped else frozenset()
+                unmapped = self._unmapped
+                return read_lines(
+                    textpage.raw,
+                    count,
+                    self._shown,
+                    hides,
+                    lambda owner: bool(unmapped) and pdf_objects.address(owner) in unmapped,
+                )
             finally:
                 textpage.close()
 
@@ -130,13 +151,13 @@ class PdfTextLayer:
             found.outlines.add(self._shown.box(*pdf_objects.placed_box(item, outer)))
 
     def _annotations(self) -> list[Box]:
-        """Where form fields, typed notes and stamps are, whose text is drawn but in no layer."""
+        """Where notes are that are drawn and may hold text, which is in no layer: form fields, stamps, watermarks."""
         boxes = []
         for index in range(min(_MAX_ANNOTATIONS, raw.FPDFPage_GetAnnotCount(self._page.raw))):
             note = raw.FPDFPage_GetAnnot(self._page.raw, index)
             try:
                 edges = raw.FS_RECTF()
-                if raw.FPDFAnnot_GetSubtype(note) in _WITH_TEXT and raw.FPDFAnnot_GetRect(note, edges):
+                if _may_hold_text(note) and raw.FPDFAnnot_GetRect(note, edges):
                     boxes.append(self._shown.box(edges.left, edges.bottom, edges.right, edges.top))
             finally:
                 raw.FPDFPage_CloseAnnot(note)
@@ -163,6 +184,14 @@ class PdfTextLayer:
             )
 
         return is_hidden
+
+
+def _may_hold_text(note: Any) -> bool:
+    kind = raw.FPDFAnnot_GetSubtype(note)
+    if kind in _WITH_TEXT:
+        return True
+    appearance = raw.FPDFAnnot_GetAP(note, raw.FPDF_ANNOT_APPEARANCEMODE_NORMAL, None, 0)
+    return kind not in _WITHOUT_TEXT and bool(appearance > _EMPTY_TEXT)
 
 
 def _orders_of_text(page: Any) -> dict[int, int]:

@@ -7,7 +7,7 @@ Places are in the page's own points, from its lower left corner.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,7 +17,8 @@ import pypdfium2.raw as raw  # type: ignore[import-untyped]  # it ships no types
 
 from batchproc.ocr.errors import OcrFailure
 
-MAX_NESTING: Final = 8
+MAX_NESTING: Final = 40
+"""Of forms within forms: pdfium itself draws no deeper ones."""
 
 MAX_OBJECTS: Final = 2_000_000
 """Objects of a page that are looked at: two to four seconds."""
@@ -94,12 +95,16 @@ def address(item: Any) -> int:
 
 
 @contextmanager
-def without_text(page: Any) -> Iterator[None]:
+def without_text(page: Any, *, but: Collection[int] = ()) -> Iterator[None]:
     """While this lasts, the page is rendered without its text objects, so that only images and drawings are left.
+
+    Those with an address in `but` stay.
 
     A text page that is loaded meanwhile lacks them too.
     """
-    texts = [item for kind, item, _ in objects(page) if kind == raw.FPDF_PAGEOBJ_TEXT]
+    texts = [
+        item for kind, item, _ in objects(page) if kind == raw.FPDF_PAGEOBJ_TEXT and not (but and address(item) in but)
+    ]
     for item in texts:
         raw.FPDFPageObj_SetIsActive(item, False)
     try:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pypdfium2.raw as raw  # type: ignore[import-untyped]  # it ships no types
 
+from batchproc.ocr import pdf_objects
 from batchproc.ocr.layout import Box, Line, Word, around
+from batchproc.ocr.pages import PlacedText
 from batchproc.ocr.shown import Shown
 
 SAMPLED_CHARACTERS: Final = 200
@@ -19,6 +22,9 @@ SMALLEST_LETTER: Final = 0.7
 
 FEW: Final = 10
 """More letters than this do not stand within the size of one."""
+
+MANY_UNMAPPED: Final = 20
+"""Characters without a Unicode value: fewer are bullets and signs, which are left as they are."""
 
 COLUMN_GAP: Final = 3.0
 """Widths or heights of a letter, whichever is more, by which parts of a line stand apart, as in a table's columns."""
@@ -68,6 +74,7 @@ class _Character(NamedTuple):
     text: str
     box: Box
     hidden: bool
+    unmapped: bool = False
 
 
 @dataclass
@@ -77,6 +84,7 @@ class _Reader:
     visible: list[Line] = field(default_factory=list)
     hidden: list[Line] = field(default_factory=list)
     row: int = 0
+    unmapped: int = 0
     _words: list[Word] = field(default_factory=list)
     _word: list[_Character] = field(default_factory=list)
     _last: _Character | None = None
@@ -89,6 +97,10 @@ class _Reader:
         self._last = character
 
     def end_word(self) -> None:
+        unmapped = sum(character.unmapped for character in self._word)
+        if 2 * unmapped > len(self._word):
+            self.unmapped += unmapped
+            self._word = []
         if self._word:
             text = _whole("".join(character.text for character in self._word))
             self._words.append(Word(text, around(character.box for character in self._word)))
@@ -108,13 +120,31 @@ class _Reader:
         self.row += 1
 
 
+def unmapped_texts(textpage: Any, count: int) -> frozenset[int]:
+    """Addresses of the text objects most of whose characters have no Unicode value, if those are many on the page."""
+    characters: Counter[int] = Counter()
+    unmapped: Counter[int] = Counter()
+    for index in range(count):
+        if raw.FPDFText_IsGenerated(textpage, index) != 1:
+            owner = pdf_objects.address(raw.FPDFText_GetTextObject(textpage, index))
+            characters[owner] += 1
+            unmapped[owner] += raw.FPDFText_HasUnicodeMapError(textpage, index) == 1
+    found = [owner for owner in characters if 2 * unmapped[owner] > characters[owner]]
+    return frozenset(found) if sum(unmapped[owner] for owner in found) >= MANY_UNMAPPED else frozenset()
+
+
 def read_lines(
-    textpage: Any, count: int, shown: Shown, is_hidden: Callable[[Any, Box], bool]
-) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
-    """The visible and the hidden lines of a text page, each in the order in which they are written.
+    textpage: Any,
+    count: int,
+    shown: Shown,
+    is_hidden: Callable[[Any, Box], bool],
+    is_unmapped: Callable[[Any], bool],
+) -> PlacedText:
+    """The lines of a text page, each kind in the order in which they are written.
 
     Args:
         is_hidden: told a text object, or nothing for a character that pdfium added, and the place of a character.
+        is_unmapped: told a text object, whether the letters of its font are to be left out.
     """
     reader = _Reader()
     for index in range(count):
@@ -129,11 +159,12 @@ def read_lines(
                 reader.end_part()
                 continue
             owner = raw.FPDFText_GetTextObject(textpage, index)
-            reader.add(_Character("-" if text in _HYPHENS else text, box, is_hidden(owner, box)))
+            hidden = is_hidden(owner, box)
+            reader.add(_Character("-" if text in _HYPHENS else text, box, hidden, not hidden and is_unmapped(owner)))
             if text in _HYPHENS:
                 reader.end_line()
     reader.end_line()
-    return tuple(reader.visible), tuple(reader.hidden)
+    return PlacedText(tuple(reader.visible), tuple(reader.hidden), reader.unmapped)
 
 
 def _place(textpage: Any, index: int, shown: Shown) -> Box:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from batchproc.ocr import memory, pdf_objects
 from batchproc.ocr.bounds import Bounds
-from batchproc.ocr.embedded_images import check_data, require_decodable
+from batchproc.ocr.embedded_images import check_data, check_large, require_decodable
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.layout import Box
 from batchproc.ocr.pages import PageImage, TextLayer
@@ -26,6 +26,9 @@ from batchproc.ocr.text_layer import normalised_text
 
 MAX_TEXTS: Final = 30_000
 """Text objects of a page whose text is asked for: pdfium compares each with all (4 s; 100,000 take a minute)."""
+
+FEW_LETTERS: Final = 150
+"""Of a page's own text: a header line, a number or a stamp, for which it does not count as read without its images."""
 
 _WHITE: Final = (255, 255, 255, 255)
 _NOTHING_SEEN: Final = (255, 255)
@@ -39,6 +42,25 @@ class PdfPage:
         self._bounds = bounds
 
     def text_layer(self) -> TextLayer | None:
+        layer = self._layer()
+        if layer is not None and _is_little(layer):
+            check_large(self._page, self._bounds)
+        return layer
+
+    def image(self, dpi: int) -> PageImage:
+        image = self._picture(None, dpi)
+        try:
+            check_large(self._page, self._bounds)
+        except OcrFailure:
+            layer = self._layer()
+            if layer is None or _is_little(layer):
+                raise
+        return image
+
+    def close(self) -> None:
+        self._page.close()
+
+    def _layer(self) -> TextLayer | None:
         if pdf_objects.has_more_texts(self._page.raw, MAX_TEXTS):
             return None
         try:
@@ -50,12 +72,6 @@ class PdfPage:
                 return self._read_text(textpage)
         finally:
             textpage.close()
-
-    def image(self, dpi: int) -> PageImage:
-        return self._picture(None, dpi)
-
-    def close(self) -> None:
-        self._page.close()
 
     def _read_text(self, textpage: Any) -> TextLayer | None:
         count = textpage.count_chars()
@@ -113,3 +129,7 @@ class PdfPage:
             return image.copy()  # the original shares the bitmap's memory
         finally:
             bitmap.close()
+
+
+def _is_little(layer: TextLayer) -> bool:
+    return sum(map(str.isalnum, layer.text)) < FEW_LETTERS

@@ -21,6 +21,12 @@ SHEET: Final = (8.27, 11.69)
 LARGEST_SHEET: Final = 48.0
 """Inches: no side of an A0 sheet is longer."""
 
+SMALLEST_FINE_SHEET: Final = 3.0
+"""Inches: a shorter page of more than `FINE` dpi, with pixels enough for a whole sheet, has a made-up value. Cards are
+longer, and receipts, labels and stamps are scanned at no more."""
+
+FINE: Final = 600
+
 LARGEST_COARSE_SHEET: Final = 17.0
 """Inches: a longer side at a screen's resolution is a camera's picture with a made-up value."""
 
@@ -54,7 +60,9 @@ def credible(size: tuple[int, int], stated: Stated) -> Resolution:
     """
     if stated.dpi is not None and all(LEAST <= value <= GREATEST for value in stated.dpi):
         longest = max(size[0] / stated.dpi[0], size[1] / stated.dpi[1])
-        if longest <= (LARGEST_COARSE_SHEET if min(stated.dpi) < COARSE else LARGEST_SHEET):
+        is_sheet = max(size) >= LEAST * SHEET[1]
+        least = SMALLEST_FINE_SHEET if min(stated.dpi) > FINE and is_sheet else 0.0
+        if least <= longest <= (LARGEST_COARSE_SHEET if min(stated.dpi) < COARSE else LARGEST_SHEET):
             return Resolution(*stated.dpi)
     across, down = _shape(stated.dpi or stated.aspect)
     width, height = size[0] / across, size[1] / down

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import logging
+import struct
 from functools import cache
-from typing import Final
+from typing import BinaryIO, Final
 
 from PIL import Image, TiffImagePlugin
 
@@ -19,6 +20,12 @@ _UNSIGNED: Final = 1
 _WHITE_IS_ZERO: Final = 0
 _PLANES_APART: Final = 2
 _BIG_ENDIAN_BIG_TIFF: Final = b"MM\x00+"
+_BIG: Final = 43
+_FIELD_TYPES: Final = frozenset({*range(1, 14), 16, 17, 18})
+"""TIFF 6.0, the first technical note of Adobe's, and BigTIFF."""
+
+_MOST_FIELDS: Final = 4096
+"""Of a directory: libtiff believes no more either."""
 
 
 @cache
@@ -49,6 +56,56 @@ def require_little_endian(head: bytes) -> None:
     """
     if head.startswith(_BIG_ENDIAN_BIG_TIFF):
         raise OcrFailure("unreadable_file", "a big-endian BigTIFF, which Pillow cannot read")
+
+
+class Chain:
+    """The directories of a TIFF, by its own account.
+
+    Pillow takes one that is cut short, or of which a field is, for the last, so that nobody would miss the pages behind
+    it; and one with a damaged number of fields for whatever that gives.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        stream.seek(0)
+        head = stream.read(16).ljust(16, b"\0")
+        self._stream = stream
+        self._order = ">" if head.startswith(TiffImagePlugin.MM) else "<"
+        self._is_big = _BIG in (head[2], head[3])
+        self._next = self._number("Q", head[8:16]) if self._is_big else self._number("I", head[4:8])
+        self._seen: set[int] = set()
+
+    def follow(self, has_frame: bool) -> None:
+        """Judges the next directory, of which Pillow says that it is there, or that there is none.
+
+        Raises:
+            OcrFailure: `unreadable_file`, it is damaged, or Pillow has missed it.
+        """
+        if self._next and self._next not in self._seen:
+            self._seen.add(self._next)
+            if not has_frame:
+                raise OcrFailure("unreadable_file", "a TIFF with a directory before this one that is cut short")
+            self._next = self._link()
+
+    def _link(self) -> int:
+        """Where the directory is that follows; 0 after the last, also where there is nothing after its fields."""
+        self._stream.seek(self._next)
+        code, entry = ("Q", 20) if self._is_big else ("H", 12)
+        count = self._number(code, self._stream.read(struct.calcsize(f"={code}")))
+        if not 0 < count <= _MOST_FIELDS:
+            raise OcrFailure("unreadable_file", f"a TIFF with a directory of {count} fields")
+        fields = self._stream.read(count * entry)
+        kinds = [self._number("H", fields[at + 2 : at + 4]) for at in range(0, len(fields), entry)]
+        known = sum(kind in _FIELD_TYPES for kind in kinds)
+        if len(fields) < count * entry or 2 * known < count:
+            raise OcrFailure(
+                "unreadable_file", f"a TIFF with a damaged directory: of its {count} fields, {known} make sense"
+            )
+        code = "Q" if self._is_big else "I"
+        return self._number(code, self._stream.read(struct.calcsize(f"={code}")))
+
+    def _number(self, code: str, data: bytes) -> int:
+        """0 for fewer bytes than it has."""
+        return int(struct.unpack(self._order + code, data)[0]) if len(data) == struct.calcsize(f"={code}") else 0
 
 
 def require_sound(image: Image.Image) -> None:

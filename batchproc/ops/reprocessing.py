@@ -83,7 +83,8 @@ class Reprocessing:
 
         Args:
             connection: in autocommit mode.
-            limit: of jobs to enqueue; what waits already or is left alone does not count.
+            limit: of jobs to enqueue; what waits already or is left alone does not count. ``selected`` is how many
+                documents were looked at until it was reached.
             dry: count only, and enqueue nothing.
 
         Raises:
@@ -93,28 +94,38 @@ class Reprocessing:
         done = Reprocessed()
         after = 0
         while limit is None or done.enqueued < limit:
-            room = _BATCH if limit is None else min(_BATCH, limit - done.enqueued)
-            found = self._selection.slice(connection, chosen, after=after, limit=room)
+            # However little is left of the limit: what is left alone may be all that comes for a long while.
+            found = self._selection.slice(connection, chosen, after=after, limit=_BATCH)
             if not found:
                 break
-            after = found[-1].document_id
-            self._take(connection, found, done, dry=dry)
+            room = len(found) if limit is None else limit - done.enqueued
+            after = self._take(connection, found, room, done, dry=dry)
         return done
 
-    def _take(self, connection: Connection[TupleRow], found: list[Selected], done: Reprocessed, *, dry: bool) -> None:
-        done.selected += len(found)
-        wanted = []
+    def _take(
+        self, connection: Connection[TupleRow], found: list[Selected], room: int, done: Reprocessed, *, dry: bool
+    ) -> int:
+        """Goes through them until ``room`` need a job, and returns the id of the last that was looked at."""
+        against = {document.document_id: self._reason_against(document) for document in found}
+        wanted = [document_id for document_id, reason in against.items() if reason is None]
+        waiting = self._known.waiting(connection, self._wish.kind, wanted)
+        new: list[NewJob] = []
+        last = 0
         for document in found:
-            reason = self._reason_against(document)
-            if reason is None:
-                wanted.append(document)
-            else:
+            if len(new) == room:
+                break
+            last = document.document_id
+            done.selected += 1
+            if (reason := against[last]) is not None:
                 done.left_alone[reason] += 1
-        waiting = self._known.waiting(connection, self._wish.kind, [document.document_id for document in wanted])
-        new = [self._job(document) for document in wanted if document.document_id not in waiting]
+            elif last in waiting:
+                done.already_queued += 1
+            else:
+                new.append(self._job(document))
         added = len(new) if dry else self._enqueue(connection, new, done)
         done.enqueued += added
-        done.already_queued += len(wanted) - added
+        done.already_queued += len(new) - added
+        return last
 
     def _enqueue(self, connection: Connection[TupleRow], jobs: list[NewJob], done: Reprocessed) -> int:
         if not jobs:
@@ -131,7 +142,7 @@ class Reprocessing:
             return None if document.has_text else "no_text"
         if document.by_person:
             return "person"
-        if document.failure_code in BAD_CONTENT and not self._wish.with_bad_content:
+        if document.status == "failed" and document.failure_code in BAD_CONTENT and not self._wish.with_bad_content:
             return document.failure_code
         return None
 

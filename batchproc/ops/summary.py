@@ -16,13 +16,14 @@ SHOWN_STORAGES = 5
 
 _ADVICE = {
     "database_lost": "see the database's log for why it ended connections, then retry it",
-    "encrypted": "import a copy without a password",
+    "encrypted": "give its tenant a password file (tenants set SLUG --password-file PATH), then retry it",
     "empty_file": "scan or upload it again",
     "invalid_args": "enqueue it again with args that fit its kind",
     "forkserver_died": "something ended the process that starts the workers: see the system's log for why",
     "internal_error": "its handler raised what it does not declare: run it alone with --once",
-    "missing_language": "install the language, or set others: batchproc tenants set SLUG --languages eng,deu",
+    "missing_language": "install the language, or read it in others: batchproc reprocess --document ID --language eng",
     "out_of_memory": "raise pool.memory_limit_mb, or split the document",
+    "password_file_missing": "mount it, or set another: batchproc tenants set SLUG --password-file PATH",
     "permission_denied": "let the user of this run read it",
     "poison": "its worker died again and again: run it alone with --once",
     "source_changed": "the original is not what was imported: restore it, or import the new file",

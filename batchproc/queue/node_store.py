@@ -20,7 +20,7 @@ from batchproc.database import SqlFolder
 from batchproc.queue.apart import SetAside
 from batchproc.queue.endings import Ended, Recorded, Settled, ending_json, without_content
 from batchproc.queue.unserved import Gap, Servings, Unserved
-from batchproc.queue.upkeep import Upkeep
+from batchproc.queue.upkeep import FRONT, Place, PutOff, Upkeep
 
 __all__ = ["Ended", "NodeFacts", "NodeStore", "ReadyQueue", "Settled"]
 
@@ -255,16 +255,22 @@ class NodeStore:
         """Whether some of what was tried before the run began may not be available yet."""
         return self._upkeep.takes_up
 
-    def put_off(self, connection: Connection[TupleRow], queue: Queue, job_ids: Sequence[int], seconds: float) -> int:
-        """Puts off a bounded number of the queue's due jobs, as jobs of this run that found their storage gone.
+    def put_off(
+        self,
+        connection: Connection[TupleRow],
+        queue: Queue,
+        job_ids: Sequence[int],
+        seconds: float,
+        after: Place = FRONT,
+    ) -> PutOff:
+        """Looks at a bounded number of the queue's due jobs, and puts off some as jobs that found their storage gone.
 
         Args:
-            job_ids: of jobs that did. Those whose documents lie on the same storage root are put off, if these agree.
-
-        Returns:
-            How many were.
+            job_ids: of jobs of this run that did. Those whose documents lie on the same storage root, and nowhere
+                else, are put off, if these agree.
+            after: the place to go on from.
         """
-        return self._upkeep.put_off(connection, queue, job_ids, seconds)
+        return self._upkeep.put_off(connection, queue, job_ids, seconds, after)
 
     def put_right(self, connection: Connection[TupleRow]) -> list[Queue]:
         """Makes true what a settle, an enqueue or a retry could not see, since its snapshot was too old.
@@ -291,7 +297,7 @@ class NodeStore:
         return row[0], row[1]
 
     def gaps(self, connection: Connection[TupleRow], scope: Mapping[str, Collection[Any]]) -> list[Gap]:
-        """Available jobs that no live node seems to have the languages for, as groups.
+        """Available jobs that no live node has the languages for, as groups that can be given up.
 
         Args:
             scope: ``tenant_ids``, ``kinds`` and ``lanes``; empty collections mean all.
@@ -302,7 +308,6 @@ class NodeStore:
         self,
         connection: Connection[TupleRow],
         gap: Gap,
-        scope: Mapping[str, Collection[Any]],
         *,
         run_id: int | None,
         limit: int,
@@ -313,7 +318,7 @@ class NodeStore:
             run_id: the run that is to tell of them.
             limit: so many at most are looked at.
         """
-        return self._servings.give_up(connection, gap, scope, run_id=run_id, limit=limit)
+        return self._servings.give_up(connection, gap, run_id=run_id, limit=limit)
 
     def working_nodes(self, connection: Connection[TupleRow]) -> dict[UUID, datetime]:
         """Other nodes that hold jobs and whose lease lives, with its end by the database's clock."""

@@ -21,15 +21,15 @@ _LOCK = "batchproc languages"
 
 
 class Gap(NamedTuple):
-    """Jobs of a kind that nobody seems able to do.
+    """Jobs of one queue that no single node is able to do.
 
-    Either those that name ``languages`` themselves, or those of one queue that leave them to the tenant.
+    Either those that name ``languages`` themselves, or (None) those that leave them to the tenant.
     """
 
     kind: str
     languages: tuple[str, ...] | None
-    lane: int | None
-    tenant_id: int | None
+    lane: int
+    tenant_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ class Servings:
         """See ``NodeStore.gaps``."""
         if not (kinds := self.kinds):
             return []
-        rows = connection.execute(self._sql["language_gaps"], {"language_kinds": kinds, **_lists(scope)}).fetchall()
+        values = {"language_kinds": kinds, "skip": self._aside.job_ids(), **_lists(scope)}
+        rows = connection.execute(self._sql["language_gaps"], values).fetchall()
         return [Gap(kind, None if asked is None else tuple(asked), *queue) for kind, asked, *queue in rows]
 
     def give_up(
         self,
         connection: Connection[TupleRow],
         gap: Gap,
-        scope: Mapping[str, Collection[Any]],
         *,
         run_id: int | None,
         limit: int,
@@ -85,7 +85,7 @@ class Servings:
         """See ``NodeStore.give_up_unserved``."""
         skip = self._aside.job_ids()
         name = "gap_by_tenant" if gap.languages is None else "gap_by_languages"
-        values = {**_lists(scope), **gap._asdict(), "languages": list(gap.languages or ()), "skip": skip}
+        values = {**gap._asdict(), "languages": list(gap.languages or ()), "skip": skip}
         found: list[Unserved] = []
         try:
             with connection.transaction():
@@ -98,7 +98,7 @@ class Servings:
             if is_of_the_database(connection, error):
                 raise
             if limit > 1:
-                return self.give_up(connection, gap, scope, run_id=run_id, limit=1)
+                return self.give_up(connection, gap, run_id=run_id, limit=1)
             self._aside.add([job.job_id for job in found])
             return []
         return [job for job in found if job.job_id in written]

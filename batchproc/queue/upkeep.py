@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import Connection
@@ -21,6 +21,24 @@ _STRAYS = 500
 _PUT_OFF = 2000
 
 T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """A job's place among the due jobs of a queue."""
+
+    priority: int
+    job_id: int
+
+
+FRONT = Place(-1, 0)
+"""Before every job."""
+
+
+class PutOff(NamedTuple):
+    """How many jobs were put off, and the place of the last that was looked at; None when that was all."""
+
+    jobs: int
+    last: Place | None
 
 
 class Upkeep:
@@ -54,19 +72,23 @@ class Upkeep:
             rows = self._promote_apart(connection, values)
         return list({Queue(*row) for row in [*rows, *self._take_up_stored(connection, values)]})
 
-    def put_off(self, connection: Connection[TupleRow], queue: Queue, job_ids: Sequence[int], seconds: float) -> int:
+    def put_off(
+        self, connection: Connection[TupleRow], queue: Queue, job_ids: Sequence[int], seconds: float, after: Place
+    ) -> PutOff:
         """See ``NodeStore.put_off``; nothing before ``take_up``, which tells the run."""
         if self._taken_up is None:
-            return 0
-        values = {**queue._asdict(), "job_ids": list(job_ids), "skip": self._aside.job_ids(), "limit": _PUT_OFF}
-        found = [row[0] for row in connection.execute(self._sql["of_one_root"], values).fetchall()]
+            return PutOff(0, None)
+        values = queue._asdict() | after._asdict()
+        values |= {"job_ids": list(job_ids), "skip": self._aside.job_ids(), "limit": _PUT_OFF}
+        seen = connection.execute(self._sql["of_one_root"], values).fetchall()
+        found = [job_id for _, job_id, lies_there in seen if lies_there]
         told = {"run_id": self._taken_up["run_id"], "seconds": seconds}
         done = self._write(
             connection,
             sorted(found),
             lambda ids: connection.execute(self._sql["put_off_jobs"], told | {"job_ids": ids}).fetchall(),
         )
-        return len(done)
+        return PutOff(len(done), Place(*seen[-1][:2]) if len(seen) == _PUT_OFF else None)
 
     def put_right(self, connection: Connection[TupleRow]) -> list[Queue]:
         """See ``NodeStore.put_right``."""

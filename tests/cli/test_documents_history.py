@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ KEYS = [
     *("revision_id", "state", "current", "source", "engine", "engine_version", "data_hash", "languages", "mode"),
     *("profile", "source_sha256", "page_count", "done_pages", "failed_pages", "words", "characters", "confidence"),
     *("seconds", "node_id", "job_id", "created_at", "completed_at", "verdict", "restored_at", "restored_by"),
+    "kept_versions",
 ]
 WHO = pwd.getpwuid(os.getuid()).pw_name
 
@@ -85,6 +87,18 @@ def test_history_tells_of_each_revision(shell: Shell, document: Revising) -> Non
 
     part = shell.json("documents", "history", document.document_id, "--limit", 1, "--after", first)
     assert ([row["revision_id"] for row in part["revisions"]], part["next"]) == ([second], second)
+
+
+def test_history_tells_of_pages_that_another_engine_had_read(shell: Shell, document: Revising) -> None:
+    old, _ = document.read(page("one two", 91.25), FAILED)
+    newer = document.begin(2, replace(SPEC, engine_version="6.0"))
+    document.store.keep_pages(document.connection, newer, old)
+    document.write(newer, 2, page("three"))
+    document.complete(newer)
+    found = shell.json("documents", "history", document.document_id)
+    assert [row["kept_versions"] for row in found["revisions"]] == [None, ["5.5"]]
+    shell.run("documents", "history", document.document_id)
+    assert shell.out.count("  with pages taken over that tesseract 5.5 had read\n") == 1
 
 
 def test_history_names_what_a_person_did(shell: Shell, connection: Conn, document: Revising) -> None:
@@ -179,6 +193,10 @@ def test_diff_says_what_is_missing(shell: Shell, document: Revising) -> None:
     document.read(page("one"))
     assert shell.run("documents", "diff", document.document_id, 12345) == 2
     assert f"document {document.document_id} has no revision 12345" in shell.err
+    newest, _ = document.read(page("two"))
+    assert shell.run("documents", "diff", document.document_id, newest - 1, newest) == 0
+    assert shell.run("documents", "diff", document.document_id, 0, newest) == 2
+    assert shell.run("documents", "diff", document.document_id, -1, newest) == 2
 
 
 def test_restore_makes_it_current_and_classifies(shell: Shell, connection: Conn, document: Revising) -> None:
@@ -225,6 +243,7 @@ def test_a_text_is_set_by_hand(shell: Shell, connection: Conn, document: Revisin
     ("text", "message"),
     [
         (b"one page", "the text has 1 pages, document 1 has 2: pages are separated by form feeds"),
+        (b" \n", "the text is empty"),
         (b"caf\xe9\x0ctwo", "the text is not UTF-8: byte 3 cannot be read"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,21 @@ def test_enqueue_warns_of_what_the_args_the_document_or_the_tenant_ask_for(batch
     asked = ("--args", '{"languages": ["fra"]}')
     assert FRENCH in batchproc("enqueue", "ocr", "--tenant", "acme", "--document", "1", *asked).err
     assert batchproc("enqueue", "classify", "--tenant", "acme", "--document", "1").err == ""
+
+
+def test_enqueue_of_many_warns_of_the_documents_hints_too(
+    batchproc: Command, scan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batchproc("import", str(scan), "--tenant", "acme", "--language", "ita", "--no-jobs")
+
+    def many(*lines: str) -> Ran:
+        lines_of_input = io.TextIOWrapper(io.BytesIO("\n".join(lines).encode()))
+        monkeypatch.setattr("sys.stdin", lines_of_input)
+        return batchproc("enqueue", "ocr", "--tenant", "acme", "--stdin")
+
+    ran = many('{"document_id": 1}', '{"args": {"document_id": 1}}', '{"args": {"document_id": 1}}')
+    assert (ran.code, ran.err.count("the language ita")) == (0, 1)
+    assert many('{"document_id": 1, "args": {"languages": ["eng"]}}').err == "", "what a job says itself goes first"
 
 
 @pytest.mark.long

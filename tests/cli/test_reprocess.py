@@ -164,3 +164,17 @@ def test_the_help_has_examples(shell: Shell) -> None:
     code, out, _ = shell.run("--help")
     assert code == 0
     assert "batchproc reprocess --status partial" in out
+
+
+def test_a_document_that_keeps_its_text_is_taken_up_whatever_its_last_reading_met(shell: Shell) -> None:
+    shell.sql("update batchproc.documents set status = 'completed' where document_id = 2")
+    found = shell.json("--tenant", "acme", "--status", "completed", "--dry-run")
+    assert (found["selected"], found["enqueued"]) == (1, 1)
+
+
+@pytest.mark.parametrize("flag", ["--tenant", "--engine-before"])
+def test_an_empty_filter_is_refused_and_not_left_out(shell: Shell, flag: str) -> None:
+    code, _, err = shell.run("--status", "pending", flag, "")
+    assert code == 2
+    assert f"{flag} is empty" in err
+    assert shell.jobs() == []

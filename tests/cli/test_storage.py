@@ -175,3 +175,18 @@ def test_the_doctor_tells_of_each_root(shell: Shell, root: Path) -> None:
     (root / ".batchproc-root").write_text("")
     found = storage()
     assert (found["ok"], "correct the marker" in found["advice"]) == (True, True)
+
+
+def test_the_doctor_looks_at_no_root_before_the_schema_is_there(
+    empty_database_url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(["--database", empty_database_url, "doctor", "--json"])
+    checks = {check["check"]: check for check in json.loads(capfd.readouterr().out)["checks"]}
+    assert checks["storage"]["ok"]
+    assert "not looked at before the migrations are applied" in checks["storage"]["detail"]
+
+
+@pytest.mark.parametrize("command", ["accept", "forget"])
+def test_an_empty_root_is_not_the_working_folder(shell: Shell, command: str) -> None:
+    assert shell.run("storage", command, "") == 2
+    assert "the storage root is empty" in shell.err

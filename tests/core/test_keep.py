@@ -26,6 +26,7 @@ standings = st.builds(
     characters=st.integers(0, 40),
     failed_pages=st.integers(0, 3),
     by_person=st.booleans(),
+    mixed=st.booleans(),
 )
 by_engine = standings.map(lambda one: replace(one, by_person=False))
 current_ones = st.none() | standings
@@ -61,7 +62,7 @@ def test_best_never_takes_a_text_that_lost_more_than_a_fifth_or_more_pages(curre
 def test_confidences_of_unequal_means_decide_nothing(
     current: Standing, new: Standing, one: float, other: float
 ) -> None:
-    if current.means != new.means:
+    if current.means != new.means or current.mixed or new.mixed:
         recounted = verdict("best", replace(current, confidence=one), replace(new, confidence=other))
         assert recounted is verdict("best", current, new)
 
@@ -69,7 +70,8 @@ def test_confidences_of_unequal_means_decide_nothing(
 @given(by_engine, by_engine)
 def test_a_revision_is_kept_only_for_a_reason(current: Standing, new: Standing) -> None:
     found = verdict("best", current, new)
-    comparable = current.means == new.means and None not in (current.confidence, new.confidence)
+    pure = not (current.mixed or new.mixed)
+    comparable = pure and current.means == new.means and None not in (current.confidence, new.confidence)
     lost = new.characters * 5 < current.characters * 4
     worse = comparable and (new.confidence or 0) < (current.confidence or 0)
     if not (lost or new.failed_pages > current.failed_pages or worse):

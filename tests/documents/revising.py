@@ -18,6 +18,16 @@ def page(text: str, confidence: float = 90.0, seconds: float = 1.0) -> PageRecor
     return PageRecord("ocr", text, confidence, len(text.split()), 0, 300, seconds)
 
 
+def without_sums(connection: Conn) -> None:
+    """Makes all revisions as they were completed before there were sums, or by a node of that time."""
+    connection.execute(
+        """
+        update batchproc.ocr_revisions
+        set seconds = null, confidence = null, words = null, characters = null, failed_pages = null, verdict = null
+        """
+    )
+
+
 class Revising:
     """One document, and short ways to read it again."""
 

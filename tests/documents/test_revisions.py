@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -14,7 +15,7 @@ from batchproc.documents.current_revision import Findings
 from batchproc.documents.listing import DocumentListing
 from batchproc.documents.revisions import Attempt, PageProgress, PageRecord, RevisionSpec, RevisionStore
 from batchproc.documents.store import DocumentStore
-from tests.handlers.running_job import Conn, add_document, add_tenant, add_text
+from tests.handlers.running_job import Conn, add_document, add_tenant, add_text, running_job
 
 SPEC = RevisionSpec("tesseract", "5.5", "hash", {"mode": "skip", "dpi": 300}, ("eng", "deu"), b"s" * 32, 3)
 FINDINGS = Findings("partial", "image/tiff", 3, ("signed",), "A title")
@@ -79,6 +80,28 @@ def test_a_page_counts_the_attempts_that_started_it(connection: Conn, revisions:
     for again in (attempt(1, 1), attempt(1, 1), attempt(1, 2), attempt(2, 2)):
         revisions.start_page(connection, revision_id, 1, again)
     assert revisions.pages(connection, revision_id) == {1: PageProgress("started", 3, 0, 0.0, None)}
+
+
+@pytest.mark.parametrize("code", ["database_lost", "no_space", "storage_unavailable"])
+def test_what_the_environment_ended_was_no_start(
+    connection: Conn, revisions: RevisionStore, tenant: int, document: int, tmp_path: Path, code: str
+) -> None:
+    job = running_job(connection, tmp_path, kind="ocr", tenant_id=tenant, document_id=document).job_id
+    revision_id = revisions.begin(connection, document, SPEC, attempt(job))
+    assert revision_id is not None
+    starts = []
+    for number, ended_by in enumerate([code, code, "poison", code, "internal_error", code], start=1):
+        begun = attempt(job, number)
+        starts.append(revisions.start_page(connection, revision_id, 1, begun))
+        connection.execute(
+            """
+            insert into batchproc.job_attempts (claim_id, job_id, tenant_id, number, node_id, started_at, ended_at,
+                                                seconds, outcome, failure_code)
+            values (%s, %s, %s, %s, gen_random_uuid(), now(), now(), 0, 'failed', %s)
+            """,
+            [begun.claim_id, job, tenant, number, ended_by],
+        )
+    assert starts == [1, 1, 1, 2, 2, 3]
 
 
 def test_a_page_is_done_once(connection: Conn, revisions: RevisionStore, document: int) -> None:

@@ -18,7 +18,7 @@ from batchproc.documents.current_revision import CurrentRevision, Retention
 from batchproc.documents.history import RevisionHistory
 from batchproc.documents.revisions import PageProgress, RevisionStore
 from batchproc.documents.store import DocumentStore
-from tests.documents.revising import FAILED, SPEC, Revising, page
+from tests.documents.revising import FAILED, SPEC, Revising, page, without_sums
 from tests.handlers.running_job import Conn, add_document, add_tenant, add_text
 from tests.waiting import wait_until
 
@@ -102,6 +102,68 @@ def test_a_complete_revision_takes_the_place_of_a_partial_one(document: Revising
     assert document.row()[1] == "partial"
     whole, verdict = document.read(page("some text of a page", 50.0), page("and the other"), retention=BEST)
     assert (verdict, document.row()) == ("fewer_failed", (whole, "completed", 2, None))
+
+
+def test_best_sees_what_is_lost_of_a_revision_of_before_there_were_sums(
+    connection: Conn, tenant: int, document: Revising
+) -> None:
+    good, _ = document.read(page("a good long text", 95.0), FAILED)
+    without_sums(connection)
+    [past] = history(document)
+    assert (past.characters, past.failed_pages, past.confidence) == (16, 1, 95.0)
+    assert document.read(page("a", 99.0), page("b", 99.0), retention=BEST)[1] == "lost_characters"
+    assert document.row()[:2] == (good, "partial")
+    assert document.read(page("a good long te%t", 94.0), FAILED, retention=BEST)[1] == "not_better"
+    assert document.read(FAILED, FAILED, retention=BEST)[1] == "lost_characters"
+    assert document.read(page("a good long text"), page("more"), retention=BEST)[1] == "fewer_failed"
+
+
+def test_a_partial_revision_of_before_there_were_sums_is_restored_as_partial(
+    connection: Conn, document: Revising, current: CurrentRevision
+) -> None:
+    partial, _ = document.read(page("text"), FAILED)
+    whole, _ = document.read(page("text"), page("more"))
+    without_sums(connection)
+    current.restore(connection, document.document_id, partial, restored_by="ann")
+    assert document.row()[:2] == (partial, "partial")
+    current.restore(connection, document.document_id, whole, restored_by="ann")
+    assert document.row()[:2] == (whole, "completed")
+
+
+def test_confidences_of_a_text_by_two_engines_decide_nothing(connection: Conn, document: Revising) -> None:
+    old, _ = document.read(page("a good long text", 95.0), FAILED)
+    mixed = document.begin(2, NEWER_ENGINE)
+    document.store.keep_pages(connection, mixed, old)
+    document.write(mixed, 2, page("more of it", 95.0))
+    assert document.complete(mixed, BEST) == "fewer_failed"
+    pages = (page("a good long text", 50.0), page("more of it", 50.0))
+    assert document.read(*pages, spec=NEWER_ENGINE, retention=BEST)[1] == "newest"
+    assert document.read(*pages, spec=NEWER_ENGINE, retention=BEST)[1] == "as_good"
+
+
+def test_a_text_whose_pages_were_taken_over_from_equal_means_is_compared(connection: Conn, document: Revising) -> None:
+    old, _ = document.read(page("a good long text", 95.0), FAILED)
+    second = document.begin(2)
+    document.store.keep_pages(connection, second, old)
+    document.write(second, 2, page("more of it", 95.0))
+    document.complete(second)
+    worse = (page("a good long text", 50.0), page("more of it", 50.0))
+    assert document.read(*worse, retention=BEST)[1] == "not_better"
+
+
+def test_what_was_taken_over_twice_is_still_told(connection: Conn, document: Revising) -> None:
+    old, _ = document.read(page("a good long text", 95.0), FAILED, FAILED)
+    second = document.begin(3, NEWER_ENGINE)
+    document.store.keep_pages(connection, second, old)
+    document.write(second, 2, page("more of it", 95.0))
+    document.write(second, 3, FAILED)
+    document.complete(second)
+    third = document.begin(3, NEWER_ENGINE)
+    document.store.keep_pages(connection, third, second)
+    document.write(third, 3, page("the end", 95.0))
+    document.complete(third)
+    kept = connection.execute("select kept_versions from batchproc.ocr_revisions order by revision_id").fetchall()
+    assert kept == [(None,), (["5.5"],), (["5.5"],)]
 
 
 @pytest.mark.parametrize("retention", [Retention(), BEST])

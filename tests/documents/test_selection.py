@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +12,8 @@ import pytest
 
 from batchproc.database import SqlFolder, connect
 from batchproc.documents.selection import DocumentSelection, Filter
-from tests.handlers.running_job import Conn, add_tenant
+from tests.documents.revising import FAILED, SPEC, Revising, page, without_sums
+from tests.handlers.running_job import Conn, add_document, add_tenant
 
 DOCUMENTS = 4000
 _ARCHIVE = """
@@ -87,9 +89,74 @@ def test_a_slice_reads_little_more_than_it_gives(connection: Conn, archive: dict
     assert rows_read(connection, "batchproc.documents", "select_documents", named) <= 20
 
 
-def test_the_page_of_a_claim_is_found_among_the_few_open_revisions(connection: Conn, archive: dict[str, int]) -> None:
-    values = {"claim_ids": [uuid4()] * 3, "tenant_ids": [archive["many"]] * 3}
-    assert rows_read(connection, "batchproc.documents", "begun_pages", values) <= 3 + 3 * DOCUMENTS // 500
+def test_the_page_of_a_claim_is_found_however_many_revisions_are_open(
+    connection: Conn, archive: dict[str, int]
+) -> None:
+    """As jobs that were discarded leave them: by the claim's job and its document, in its args or its own."""
+    connection.execute("update batchproc.ocr_revisions set state = 'open'")
+    connection.execute(
+        """
+        insert into batchproc.ocr_pages (revision_id, tenant_id, page, state, job_id, attempt, claim_id)
+        select revision_id, tenant_id, 1, 'started', 1, 1, claim_id from batchproc.ocr_revisions
+        """
+    )
+    connection.execute(
+        """
+        insert into batchproc.processing_jobs (tenant_id, document_id, kind, state, max_attempts, finished_at, args)
+        select tenant_id, case when mod(document_id, 2) = 0 then document_id end, 'ocr', 'completed', 5, now(),
+               case when mod(document_id, 2) = 1 then jsonb_build_object('document_id', document_id) else '{}' end
+        from batchproc.documents order by document_id
+        """
+    )
+    connection.execute("analyze batchproc.processing_jobs, batchproc.ocr_revisions, batchproc.ocr_pages")
+    claims = connection.execute(
+        "select claim_id, document_id, tenant_id from batchproc.ocr_revisions where document_id = any (%s)",
+        [[6, 7, 100]],
+    ).fetchall()
+    jobs: dict[int, int] = dict(
+        connection.execute(
+            "select coalesce(document_id, (args ->> 'document_id')::bigint), job_id from batchproc.processing_jobs"
+        ).fetchall()
+    )
+    values = {
+        "claim_ids": [claim_id for claim_id, _, _ in claims] + [uuid4()],
+        "job_ids": [jobs[document_id] for _, document_id, _ in claims] + [jobs[8]],
+        "tenant_ids": [tenant_id for _, _, tenant_id in claims] + [archive["many"]],
+    }
+    assert rows_read(connection, "batchproc.documents", "begun_pages", values) <= 20
+    found = connection.execute(SqlFolder("batchproc.documents")["begun_pages"], values).fetchall()
+    assert {row[0] for row in found} == {claim_id for claim_id, _, _ in claims}
+
+
+def test_versions_are_also_those_of_pages_that_were_taken_over(connection: Conn) -> None:
+    tenant = add_tenant(connection)
+    document = Revising(connection, tenant, add_document(connection, tenant))
+    old, _ = document.read(page("one"), FAILED)
+    newer = document.begin(2, replace(SPEC, engine_version="6.0"))
+    document.store.keep_pages(connection, newer, old)
+    document.write(newer, 2, page("two"))
+    document.complete(newer)
+    connection.execute("delete from batchproc.ocr_revisions where revision_id = %s", [old])
+    selection = DocumentSelection("batchproc")
+
+    def by_version(version: str) -> list[int]:
+        chosen = Filter(engine_versions=[version])
+        return [one.document_id for one in selection.slice(connection, chosen, after=0, limit=9)]
+
+    assert sorted(selection.engine_versions(connection)) == ["5.5", "6.0"]
+    assert by_version("5.5") == by_version("6.0") == [document.document_id]
+    document.read(page("one"), page("two"), spec=replace(SPEC, engine_version="6.0"))
+    assert by_version("5.5") == []
+
+
+def test_a_revision_of_before_there_were_sums_is_chosen_by_the_confidence_of_its_pages(connection: Conn) -> None:
+    tenant = add_tenant(connection)
+    document = Revising(connection, tenant, add_document(connection, tenant))
+    document.read(page("one two three", 80.0), page("four", 40.0))
+    without_sums(connection)
+    selection = DocumentSelection("batchproc")
+    for below, number in ((70.5, 1), (69.5, 0)):
+        assert len(selection.slice(connection, Filter(below_confidence=below), after=0, limit=9)) == number
 
 
 def test_jobs_that_wait_are_looked_for_by_document(connection: Conn, archive: dict[str, int]) -> None:

@@ -18,24 +18,29 @@ from batchproc.core.outcome import Completed, ErrorClass, Failed, Snoozed
 from batchproc.core.transition import Transition
 from batchproc.engine.gone_storages import IN_A_ROW, GoneStorages
 from batchproc.queue.node_store import NodeStore
+from batchproc.queue.upkeep import FRONT, Place, PutOff
 
 GONE = Failed(ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable", "StorageUnavailable at ocr.py:1", "/a is gone")
 
 
 class Store(NodeStore):
-    """Puts off what the test says, and notes what was asked of it."""
+    """Puts off what the test says, until that is 0, and notes what was asked of it."""
 
     def __init__(self, *jobs: int | psycopg.Error) -> None:
         super().__init__("batchproc", uuid4(), {})
         self._jobs = list(jobs)
         self.asked: list[tuple[Queue, list[int]]] = []
+        self.places: list[Place] = []
 
-    def put_off(self, connection: Any, queue: Queue, job_ids: Sequence[int], seconds: float) -> int:
+    def put_off(
+        self, connection: Any, queue: Queue, job_ids: Sequence[int], seconds: float, after: Place = FRONT
+    ) -> PutOff:
         self.asked.append((queue, list(job_ids)))
+        self.places.append(after)
         found = self._jobs.pop(0)
         if isinstance(found, psycopg.Error):
             raise found
-        return found
+        return PutOff(found, Place(5, after.job_id + 2000) if found else None)
 
 
 def claim(job_id: int, kind: str = "ocr") -> Claim:
@@ -61,6 +66,7 @@ def test_twenty_jobs_in_a_row_are_enough_batch_by_batch() -> None:
     note(storages, range(IN_A_ROW - 1, IN_A_ROW))
     storages.put_off(None, Event())  # type: ignore[arg-type]
     assert store.asked == [(Queue(1, 1, "ocr"), list(range(IN_A_ROW)))] * 3
+    assert store.places == [FRONT, Place(5, 2000), Place(5, 4000)]
     assert storages.jobs() == {"/a is gone": 2500}
     storages.put_off(None, Event())  # type: ignore[arg-type]
     assert len(store.asked) == 3, "that was all"
@@ -120,3 +126,14 @@ def test_what_the_database_refused_stays_due_and_a_stop_ends_it() -> None:
     assert len(store.asked) == 2
     storages.put_off(None, Event())  # type: ignore[arg-type]
     assert storages.jobs() == {"/a is gone": 15}
+
+
+def test_much_is_put_off_a_few_batches_at_a_time() -> None:
+    store = Store(*[2000] * 7, 0)
+    storages = GoneStorages(store)
+    note(storages, range(IN_A_ROW))
+    assert not storages.put_off(None, Event())  # type: ignore[arg-type]
+    assert len(store.asked) == 5
+    assert storages.put_off(None, Event())  # type: ignore[arg-type]
+    assert store.places == [FRONT, *(Place(5, 2000 * batch) for batch in range(1, 8))]
+    assert storages.jobs() == {"/a is gone": 14000}

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg import Connection
 
+from batchproc.core import transition
 from batchproc.core.errors import EnvironmentFault
-from batchproc.core.job import JobState
-from batchproc.core.outcome import ErrorClass, Interrupted
+from batchproc.core.job import Claim, JobState
+from batchproc.core.outcome import ErrorClass, Failed, Interrupted
 from batchproc.database import connect
 from batchproc.engine.calm import Calm
+from batchproc.engine.gone_storages import IN_A_ROW, GoneStorages
 from batchproc.engine.housekeeping import Housekeeping
 from batchproc.engine.news import CancelRequested, Faulted, Hinted, News, NewsBox, ReadyNow, Rescued
 from batchproc.engine.outage import Outage
+from batchproc.queue import upkeep
 from batchproc.queue.node_store import NodeStore, ReadyQueue
 from tests.queue.helpers import (
     SPECS,
@@ -54,6 +58,7 @@ def kept(
     poll_interval: float = 0.05,
     lease: float = 1.0,
     outage_limit: float = 60.0,
+    gone: GoneStorages | None = None,
 ) -> Iterator[Callable[[], Heard]]:
     """Housekeeping runs; yields what returns all news so far."""
     news = NewsBox()
@@ -69,6 +74,7 @@ def kept(
         max_node_losses=3,
         outage=Outage(outage_limit),
         calm=Calm(lease),
+        gone=gone,
     )
 
     def so_far() -> Heard:
@@ -92,6 +98,32 @@ def test_a_cancel_is_told_at_once_by_its_hint(database_url: str, connection: Con
         )
         STORE.cancel(connection, [claimed.job_id])
         wait_until(lambda: CancelRequested([claimed]) in heard(), 5, "the hint, not the poll")
+
+
+def test_what_is_put_off_in_many_batches_keeps_nothing_else_waiting(
+    database_url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "_PUT_OFF", 2)
+    tenant, node = add_tenant(connection), join(connection)
+    node.take_up(node.start_run(connection, {}))
+    gone = GoneStorages(node)
+    for number in range(IN_A_ROW + 9):
+        document = one(
+            connection,
+            "insert into batchproc.documents (tenant_id, root, path, sha256, bytes)"
+            " values (%s, '/a', 'file', sha256(%s), 1) returning document_id",
+            [tenant, bytes([number])],
+        )
+        job = enqueue(connection, tenant, document_id=document)
+        if number < IN_A_ROW:
+            claim = Claim(job, uuid4(), tenant, "work", 1, 5, 1, 5, 0, 0, 0)
+            failure = Failed(ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable", "StorageGone at x.py:1", "/a")
+            gone.note(claim, transition.postponed(claim, 60.0, failure))
+    available = "select count(*) from batchproc.processing_jobs where state = 'available'"
+    with kept(database_url, node, poll_interval=3600, gone=gone) as heard:
+        wait_until(lambda: one(connection, available) == 0, 10, "the next looks, at once")
+        left = [news.queues for news in heard() if isinstance(news, ReadyNow)]
+    assert left, "it said what is ready before all was put off"
 
 
 def test_a_cancel_without_a_hint_is_told_at_each_look_until_the_job_ends(

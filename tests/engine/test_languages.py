@@ -8,19 +8,25 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from batchproc.core.errors import UsageError
-from batchproc.core.job import NewJob
+from batchproc.core.job import Lane, NewJob
 from batchproc.documents.store import DocumentStore, NewDocument
+from batchproc.engine.news import NewsBox
 from batchproc.engine.node import RunOptions
+from batchproc.engine.ready import Scope
+from batchproc.engine.unserved import GivingUp
 from batchproc.handlers import registry
 from batchproc.ocr import detection
 from batchproc.ocr.tessdata import default_folder
+from batchproc.queue.node_store import NodeFacts, NodeStore
 from tests.engine.running import Bench, only
 from tests.ocr.drawn import ENGLISH, page, saved
 from tests.waiting import wait_until
@@ -106,6 +112,51 @@ def test_a_run_gives_up_only_what_is_in_its_scope(bench: Bench, scan: Path) -> N
     assert (report.counts.discarded, report.exit_code) == (1, 1)
     assert outcome(bench, mine) == GIVEN_UP
     assert outcome(bench, theirs) == ("available", None, 0, 0)
+
+
+def test_a_run_does_not_wait_for_what_it_may_not_give_up(bench: Bench, scan: Path) -> None:
+    acme, other, paused = bench.tenant("acme"), bench.tenant("other"), bench.tenant("paused")
+    theirs = [read(bench, tenant, scan, "xyz") for tenant in (other, paused)]
+    bench.jobs.set_tenant(bench.connection, "paused", paused=True)
+    bulk = Scope(frozenset([acme, paused]), lanes=frozenset([1]))
+    elsewhere = NewJob(acme, "ocr", document_id=document(bench, acme, scan, "xyz"), lane=Lane.INTERACTIVE)
+    theirs.append(bench.jobs.enqueue(bench.connection, elsewhere, SPEC).job_id)
+    report = bench.run(RunOptions(workers=1, scope=bulk), dispatch=QUICK | {"drain_wait": 60})
+    assert report.seconds < 20, "not until it gives in"
+    assert (report.counts.claimed, report.counts.discarded, report.exit_code) == (0, 0, 0)
+    assert bench.states(theirs) == {"available": 3}
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [{"tenant_ids": frozenset([10**6])}, {"lanes": frozenset([0])}, {"kinds": frozenset(["classify"])}, {}],
+)
+def test_only_what_can_be_given_up_is_waited_for(bench: Bench, scan: Path, scope: dict[str, frozenset[Any]]) -> None:
+    read(bench, bench.tenant("acme"), scan, "xyz")
+    specs = {name: entry.spec for name, entry in registry.load().items()}
+    store = NodeStore("batchproc", uuid4(), specs, languages=["eng"], default_languages=["eng"])
+    facts = NodeFacts(store.node_id, "host", 1, 1, tuple(specs), ("eng",), "", "", ("eng",))
+    store.join(bench.connection, facts, 60)
+    with closing(NewsBox()) as news:
+        giving_up = GivingUp(store, news, Scope(**scope), run_id=1)
+        assert giving_up.has_to_wait(bench.connection) is (not scope)
+        bench.jobs.set_tenant(bench.connection, "acme", paused=True)
+        assert not giving_up.has_to_wait(bench.connection)
+
+
+def test_the_brake_holds_across_tenants(bench: Bench, scan: Path) -> None:
+    for tenant in [bench.tenant(slug) for slug in ("a", "b", "c")]:
+        for _ in range(3):
+            read(bench, tenant, scan, "xyz")
+    specs = {"ocr": SPEC}
+    store = NodeStore("batchproc", uuid4(), specs, languages=["eng"], default_languages=["eng", "deu"])
+    facts = NodeFacts(store.node_id, "host", 1, 1, ("ocr",), ("eng",), "", "", ("eng", "deu"))
+    store.join(bench.connection, facts, 60)
+    run_id = store.start_run(bench.connection, {})
+    with closing(NewsBox()) as news:
+        giving_up = GivingUp(store, news, Scope(), run_id, patience=0, brake=2, own_lacking=["deu"])
+        giving_up.look(bench.connection, Event())
+    assert bench.rows("select count(*) from batchproc.processing_jobs where state = 'discarded'") == [(2,)]
 
 
 def test_who_looks_at_one_job_gives_up_no_other(bench: Bench, scan: Path) -> None:

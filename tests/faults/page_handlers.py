@@ -13,6 +13,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from batchproc.handlers import ocr_reading
 from batchproc.ocr.engine import Recognised
 from batchproc.ocr.tesseract import TesseractEngine
@@ -54,7 +56,20 @@ def fail() -> None:
     raise RuntimeError("made up")
 
 
-_KINDS = {"hang": hang, "die": die, "be_killed": be_killed, "wait": wait, "grow": grow, "fail": fail}
+def fill_disk() -> None:
+    """As the database says it."""
+    raise psycopg.errors.DiskFull("made up")
+
+
+_KINDS = {
+    "fill_disk": fill_disk,
+    "hang": hang,
+    "die": die,
+    "be_killed": be_killed,
+    "wait": wait,
+    "grow": grow,
+    "fail": fail,
+}
 
 
 def calls_in(file: Path) -> list[tuple[int, int]]:

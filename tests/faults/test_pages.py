@@ -202,6 +202,14 @@ def test_a_page_that_ends_two_attempts_is_failed_by_name_and_passed(bench: Bench
     assert [outcome for outcome, _ in document.attempts()] == ["failed", "failed", "completed"]
 
 
+def test_a_page_is_not_blamed_for_a_full_disk(bench: Bench, tmp_path: Path) -> None:
+    document = Scan(bench, tmp_path, 3, {2: ["fill_disk", "fill_disk"]})
+    assert document.run() == 0
+    assert document.text() == expected(3)
+    assert document.calls() == {1: 1, 2: 3, 3: 1}
+    assert document.status() == "completed"
+
+
 @pytest.mark.long
 def test_any_number_of_bad_pages_in_a_row_is_passed(bench: Bench, tmp_path: Path) -> None:
     ways = ["hang", "die"]

@@ -377,6 +377,62 @@ def test_a_killed_reading_of_failed_pages_goes_on_with_those_it_kept(
     assert job.text() == [f"This is {word}" for word in WORDS]
 
 
+def leave_failed_pages_to_an_older_engine(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Page 2 fails, its revision is an older engine's, and the job that reads page 2 again is cancelled over it."""
+    with monkeypatch.context() as broken:
+        fail_pages(job, broken, 2)
+        job.run()
+    job.connection.execute("update batchproc.ocr_revisions set engine_version = '1.0'")
+    again_failed_pages(job)
+    with monkeypatch.context() as broken:
+        fault_on(broken, 2, times=1)
+        with pytest.raises(RuntimeError):
+            job.run()
+
+
+def kept_from(job: Job, revision_id: int) -> list[int | None]:
+    rows = job.connection.execute(
+        "select kept_from from batchproc.ocr_pages where revision_id = %s order by page", [revision_id]
+    )
+    return [row[0] for row in rows]
+
+
+def test_reading_all_pages_goes_on_with_none_that_another_job_kept(
+    job: Job, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_failed_pages_to_an_older_engine(job, monkeypatch)
+    end_job(job.connection, job.ctx, "cancelled")
+    read.clear()
+    job.args = OcrArgs(document_id=job.document_id)
+    job.claim()
+    found = job.run()
+    assert read == [1, 2, 3]
+    assert kept_from(job, found.revision_id) == [None, None, None]
+    assert job.revisions() == ["complete", "complete"], "the one that was left open is pruned"
+
+
+def test_failed_pages_go_on_only_with_pages_of_the_revision_that_is_current(
+    job: Job, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_failed_pages_to_an_older_engine(job, monkeypatch)
+    other = add_text(job.connection, job.ctx.tenant_id, job.document_id, ["one", "", "three"])
+    job.connection.execute(
+        "update batchproc.ocr_pages set state = 'failed', failure_code = 'stalled' where revision_id = %s and page = 2",
+        [other],
+    )
+    job.connection.execute(
+        """
+        update batchproc.ocr_revisions set source_sha256 = d.sha256 from batchproc.documents d where revision_id = %s
+        """,
+        [other],
+    )
+    read.clear()
+    again_failed_pages(job, "cancelled")
+    found = job.run()
+    assert read == [2]
+    assert kept_from(job, found.revision_id) == [other, None, other]
+
+
 def test_a_budget_used_up_on_one_page_is_fresh_for_the_next(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     fault_on(monkeypatch, 3, times=1)
     job.connection.execute("update batchproc.processing_jobs set crashes = 3, attempt = 4")

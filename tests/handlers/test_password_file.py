@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from loguru import logger
 
 from batchproc.database import connect
-from batchproc.handlers.errors import Failure
+from batchproc.handlers.errors import Failure, StorageUnavailable
 from batchproc.handlers.ocr import OcrResult, ocr
 from batchproc.handlers.ocr_options import OcrArgs
-from batchproc.handlers.password_file import MAX_BYTES, MAX_PASSWORDS, UnusablePasswordFile, read_passwords
+from batchproc.handlers.password_file import (
+    MAX_BYTES,
+    MAX_PASSWORDS,
+    MissingPasswordFile,
+    SilentPasswordFile,
+    UnusablePasswordFile,
+    read_passwords,
+)
+from batchproc.handlers.registry import _from_function
 from batchproc.settings import Settings
 from tests.faults.stored import tables_with
 from tests.handlers.running_job import Conn, add_document, add_tenant, running_job
 from tests.ocr.encrypted import encrypted_pdf
+from tests.queue.helpers import rows_of
 
 SECRET = "hunter2-Quetzal"
 SETTINGS = Settings.model_validate({"ocr": {"languages": ["eng"]}})
@@ -69,8 +80,40 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
             read_passwords(path)
     with pytest.raises(UnusablePasswordFile, match=r"regular file|directory"):
         read_passwords(tmp_path)
-    with pytest.raises(UnusablePasswordFile, match="No such file"):
-        read_passwords(tmp_path / "missing")
+    for path in (tmp_path / "missing", tmp_path / "missing" / "passwords", pipe / "passwords"):
+        with pytest.raises(MissingPasswordFile, match=r"No such file|Not a directory"):
+            read_passwords(path)
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, path: Path, code: int) -> None:
+    """Lets whoever opens ``path`` meet an error of the system."""
+    opened = os.open
+
+    def refuse(name: os.PathLike[str] | str, *args: Any, **options: Any) -> int:
+        if name == path:
+            raise OSError(code, os.strerror(code))
+        return opened(name, *args, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (errno.EIO, SilentPasswordFile),
+        (errno.ESTALE, SilentPasswordFile),
+        (errno.EACCES, UnusablePasswordFile),
+        (errno.EMFILE, OSError),
+    ],
+)
+def test_errors_of_the_system_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, expected: type[Exception]
+) -> None:
+    path = password_file(tmp_path, b"one")
+    answer(monkeypatch, path, code)
+    with pytest.raises(expected, match=os.strerror(code)) as caught:
+        read_passwords(path)
+    assert type(caught.value) is expected
 
 
 @pytest.mark.parametrize(
@@ -135,4 +178,30 @@ def test_a_file_that_became_unusable_is_told(connection: Conn, tmp_path: Path) -
     assert caught.value.code == "encrypted"
     detail = caught.value.detail or ""
     assert "chmod 600" in detail
+    assert str(tmp_path) not in detail
+
+
+def test_one_whose_storage_does_not_answer_is_waited_for(
+    connection: Conn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = password_file(tmp_path, SECRET.encode())
+    answer(monkeypatch, path, errno.ESTALE)
+    with pytest.raises(StorageUnavailable) as caught:
+        read_encrypted(connection, tmp_path, path)
+    detail = caught.value.detail or ""
+    assert "password_file: its storage does not answer" in detail
+    assert str(tmp_path) not in detail
+    [document] = rows_of(connection, "select document_id, status, failure_code from batchproc.documents")
+    assert (document["status"], document["failure_code"]) == ("pending", None)
+    assert f"document {document['document_id']} " in detail, "or twenty would speak for all that lies with them"
+
+
+def test_one_that_is_missing_is_named_and_tried_again(connection: Conn, tmp_path: Path) -> None:
+    with pytest.raises(Failure) as caught:
+        read_encrypted(connection, tmp_path, tmp_path / "unmounted" / "passwords")
+    assert (caught.value.code, caught.value.retry) == ("password_file_missing", True)
+    assert caught.value.code in _from_function(ocr).spec.failure_codes
+    detail = caught.value.detail or ""
+    assert "setting password_file" in detail
+    assert "tenants set SLUG --password-file" in detail
     assert str(tmp_path) not in detail

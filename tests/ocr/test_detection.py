@@ -9,12 +9,12 @@ import pytest
 from batchproc.ocr import detection
 from batchproc.ocr.detection import recognise_detecting
 from batchproc.ocr.engine import Recognised
-from batchproc.ocr.error_rate import character_error_rate
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.pages import PageImage
 from batchproc.ocr.recognition import recognise
 from batchproc.ocr.tesseract import TesseractEngine
 from batchproc.ops.drawing.documents import letter
+from tests.ocr.error_rate import character_error_rate
 
 GERMAN = "Die Bäume müssen über Nacht größer geworden sein, sagte der Förster auf der Straße."
 ENGLISH = "The trees must have grown during the night, said the forester on the road."

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchproc.ocr.error_rate import character_error_rate, edit_distance
+from tests.ocr.error_rate import character_error_rate, edit_distance
 
 TEXTS = st.text(alphabet="abä ", max_size=70)
 

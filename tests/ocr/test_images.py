@@ -211,6 +211,55 @@ def test_after_a_damaged_directory_what_came_before_is_kept() -> None:
             source.page(1).image(300)
 
 
+def three_pages() -> tuple[bytearray, list[int]]:
+    """A TIFF, and where its directories are."""
+    frames = [drawn.page([f"Page {number}"]) for number in range(3)]
+    data = bytearray(drawn.saved(frames[0], "TIFF", save_all=True, append_images=frames[1:], software="x" * 40))
+    places = [struct.unpack_from("<I", data, 4)[0]]
+    while link := struct.unpack_from("<I", data, places[-1] + 2 + 12 * fields_at(data, places[-1]))[0]:
+        places.append(link)
+    return data, places
+
+
+def fields_at(data: bytes | bytearray, place: int) -> int:
+    count: int = struct.unpack_from("<H", data, place)[0]
+    return count
+
+
+@pytest.mark.parametrize("count", [0, 500, 0xFFFF])
+def test_a_damaged_count_of_fields_is_a_failure_not_another_page(count: int) -> None:
+    data, places = three_pages()
+    struct.pack_into("<H", data, places[1], count)
+    with opened(bytes(data)) as source:
+        assert source.page_count == 2
+        source.page(0).image(300)
+        for _ in range(2):
+            with fails_as("unreadable_file"):
+                source.page(1).image(300)
+
+
+def test_pages_behind_a_damaged_field_are_missed() -> None:
+    """Pillow takes the second directory for the last, for the name of its software lies beyond the end of the file."""
+    data, places = three_pages()
+    fields = range(places[1] + 2, places[1] + 2 + 12 * fields_at(data, places[1]), 12)
+    software = next(at for at in fields if struct.unpack_from("<H", data, at)[0] == 305)
+    struct.pack_into("<I", data, software + 8, len(data) - 1)
+    with opened(bytes(data)) as source, fails_as("unreadable_file"):
+        source.page(source.page_count - 1).image(300)
+
+
+def test_a_last_directory_without_a_link_is_sound() -> None:
+    data, places = three_pages()
+    if len(data) > places[2] + 6 + 12 * fields_at(data, places[2]):  # where it is not at the end, it is put there
+        directory = data[places[2] : places[2] + 2 + 12 * fields_at(data, places[2])]
+        struct.pack_into("<I", data, places[1] + 2 + 12 * fields_at(data, places[1]), len(data))
+        data += directory
+    with opened(bytes(data)) as source:
+        assert source.page_count == 3
+        for index in range(3):
+            source.page(index).image(300)
+
+
 def png_header(width: int, height: int) -> bytes:
     """A PNG that says how large it is, and has nothing else."""
     data = bytearray(drawn.saved(Image.new("L", (1, 1)), "PNG"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from PIL import Image, ImageChops, ImageDraw
@@ -286,3 +287,146 @@ def test_a_form_field_that_is_filled_in_is_read(engine: TesseractEngine) -> None
     with opened(damaged) as source:
         found = read_page(source.page(0), engine, SKIP)
     assert (found.state, found.text) == ("ocr", "Name of the person\n\nEleanor Whitfield")
+
+
+SENTENCES = [f"some words {name} of a page that is full of them" for name in ("alpha", "bravo", "delta", "gamma") * 5]
+FULL = drawn.page(SENTENCES, size=(1400, 1600))  # 336 x 384 points
+LETTERS = "THELIF"
+CODES = str.maketrans(LETTERS + " ", "abcdefg")
+FOOTER = "a footer of many words that goes on and on and is as long as that of a company with all of its accounts"
+
+
+def layer_over(texts: list[str], *, top: float = 360.0) -> str:
+    return "".join(
+        shown(text, x=14, y=top - 17.95 * number, points=10.56, hidden=True) for number, text in enumerate(texts)
+    )
+
+
+def test_the_half_of_a_scan_that_was_not_read_is_read(engine: TesseractEngine) -> None:
+    """Its other half has more than enough letters to be taken for a page that was read."""
+    content = placed(0, 0, 336, 384) + layer_over(SENTENCES[:10])
+    found = read(engine, PdfPage(content, size=(336, 384), image=FULL))
+    assert (found.state, found.engine_calls) == ("ocr", 1)
+    assert_whole(found, tuple(SENTENCES))
+
+
+def test_of_two_scans_that_touch_the_one_that_was_not_read_is_read(engine: TesseractEngine) -> None:
+    second = drawn.page(["other lines stand in the second scan", *drawn.ENGLISH], size=(1400, 600))
+    content = placed(0, 144, 336, 384) + placed(0, 0, 336, 144, name="Im2") + layer_over(SENTENCES, top=504)
+    found = read(engine, PdfPage(content, size=(336, 528), image=FULL, more_images=[second]))
+    assert (found.state, found.engine_calls) == ("ocr", 1)
+    assert_whole(found, tuple(SENTENCES), ("other lines stand in the second scan",), drawn.ENGLISH)
+
+
+def test_a_scan_that_was_read_wholly_costs_no_recognition(engine: TesseractEngine) -> None:
+    content = placed(0, 0, 336, 384) + layer_over(SENTENCES)
+    found = read(engine, PdfPage(content, size=(336, 384), image=FULL))
+    assert (found.state, found.engine_calls) == ("text", 0)
+    assert_whole(found, tuple(SENTENCES))
+
+
+def test_outlines_above_a_long_footer_are_read(engine: TesseractEngine) -> None:
+    words = ["THE", "TITLE", "HIT", "THE", "LEFT", "HILL", "FILE", "TELL", "THE", "LIFE"]
+    rows = [" ".join(words[start:] + words[:start]) for start in range(6)]
+    letters = "".join(
+        outlined(letter, 40 + 12 * at, 300 - 30 * row)
+        for row, text in enumerate(rows)
+        for at, letter in enumerate(text)
+        if letter != " "
+    )
+    footer = "".join(shown(FOOTER, x=20, y=20 + 12 * row, points=7) for row in range(2))
+    found = read(engine, PdfPage(letters + footer, size=(620, 360)))
+    assert found.state == "ocr"
+    assert word_recall(" ".join([*rows, FOOTER, FOOTER]), found.text) >= 0.95, found.text
+
+
+def test_a_scan_in_a_pattern_is_read(engine: TesseractEngine) -> None:
+    page = PdfPage("/Pattern cs /P1 scn 0 0 336 384 re f\n" + shown(FOOTER, x=4, y=390, points=6), size=(336, 400))
+    data = drawn.pdf(replace(page, image=FULL))
+    scan = data[: data.index(b" 0 obj\n<</Type/XObject/Subtype/Image")].rsplit(b"\n", 1)[-1].decode()
+    pattern = drawn.pdf_stream(
+        "/Type/Pattern/PatternType 1/PaintType 1/TilingType 1/BBox[0 0 336 384]/XStep 336/YStep 384"
+        f"/Resources<</XObject<</Im1 {scan} 0 R>>>>",
+        placed(0, 0, 336, 384).encode(),
+    )
+    patterned = data[: data.index(b"xref")].replace(b"/Resources<<", b"/Resources<</Pattern<</P1 20 0 R>>", 1)
+    body = b"20 0 obj\n" + pattern + b"\nendobj\ntrailer\n<</Size 21/Root 1 0 R>>\n%%EOF\n"  # pdfium mends it
+    with opened(patterned + body) as source:
+        found = read_page(source.page(0), engine, SKIP)
+    assert (found.state, found.engine_calls) == ("ocr", 1)
+    assert_whole(found, tuple(SENTENCES), (FOOTER,))
+
+
+def test_a_drawing_and_rules_beside_text_cost_no_recognition(engine: TesseractEngine) -> None:
+    rules = "".join(f"60 {100 + 20 * row} 400 0.7 re f\n" for row in range(20))
+    bars = "".join(f"{80 + 30 * bar} 500 18 {20 + 9 * bar} re f\n" for bar in range(12))
+    curve = "60 500 m " + "".join(f"{60 + 4 * at} {520 + at * at % 70} l " for at in range(100)) + "S\n"
+    found = read(engine, PdfPage(rules + bars + curve + lines(LAYER, x=72, top=720)))
+    assert (found.state, found.engine_calls) == ("text", 0)
+    assert_whole(found, LAYER)
+
+
+def test_a_label_over_text_says_what_is_seen(engine: TesseractEngine) -> None:
+    beneath = tuple(f"covered line number {name} that runs on beside the label" for name in ("one", "two", "three"))
+    content = "".join(
+        shown(text, x=40, y=572 - 17.95 * number, points=10.56) for number, text in enumerate(beneath)
+    ) + placed(40, 500, 216, 96)
+    found = read(engine, PdfPage(content + lines(LAYER, x=40, top=720), image=PICTURE))
+    assert word_recall(" ".join([*PICTURED, *LAYER]), found.text) == 1.0, found.text
+    assert "covered" not in found.text
+    assert found.text.count("label") == 3, "beside it the text is seen"
+
+
+def test_a_short_word_in_an_image_is_read_but_no_check_mark(engine: TesseractEngine) -> None:
+    word = drawn.page(["YES"], size=(180, 120))  # "YES" is 18 points wide of these
+    narrow = word.crop(ImageChops.invert(word).getbbox()).convert("L")
+    width, height = narrow.width * 0.2, narrow.height * 0.2
+    assert width < 20
+    found = read(engine, PdfPage(lines(LAYER, x=72, top=700) + placed(75, 500, width, height), image=narrow))
+    assert_whole(found, LAYER, ("YES",))
+    ticks = "".join(placed(61 + 7 * row, 500 - 31 * row, 10, 10) for row in range(6))
+    found = read(engine, PdfPage(lines(LAYER, x=72, top=700) + ticks, image=narrow))
+    assert (found.state, found.engine_calls) == ("text", 0)
+
+
+@pytest.mark.parametrize("kind", ["Watermark", "Line", "Ink", "Square", "Redact", "Stamp"])
+def test_text_in_the_appearance_of_a_note_is_read(engine: TesseractEngine, kind: str) -> None:
+    page = drawn.pdf(PdfPage(shown("An application", y=700), extra="/Annots[9 0 R]"))
+    value = b"BT /F1 12 Tf 0 g 4 8 Td (Rejected by Eleanor) Tj ET"
+    form = drawn.pdf_stream("/Type/XObject/Subtype/Form/BBox[0 0 220 26]/Resources<</Font<</F1 3 0 R>>>>", value)
+    note = f"9 0 obj\n<</Type/Annot/Subtype/{kind}/Rect[200 400 420 426]/F 4/AP<</N 10 0 R>>>>\nendobj\n10 0 obj\n"
+    end = b"\nendobj\ntrailer\n<</Size 11/Root 1 0 R>>\n%%EOF\n"
+    with opened(page[: page.index(b"xref")] + note.encode() + form + end) as source:
+        found = read_page(source.page(0), engine, SKIP)
+    assert (found.state, found.text) == ("ocr", "An application\n\nRejected by Eleanor")
+
+
+def test_words_in_a_font_that_does_not_say_what_its_letters_are_are_read(engine: TesseractEngine) -> None:
+    """They are few of the page's words, so that the layer as a whole is good."""
+    words = "THE TITLE HIT THE LEFT HILL FILE TELL"
+    page = drawn.pdf(
+        PdfPage(
+            "".join(shown(FOOTER, x=20, y=300 - 12 * row, points=7) for row in range(3))
+            + f"BT /F9 20 Tf 40 100 Td ({words.translate(CODES)}) Tj ET\n",
+            size=(620, 360),
+        )
+    )
+    body = b"".join(
+        b"%d 0 obj\n" % (31 + number)
+        + drawn.pdf_stream("", f"12 0 d0 {outlined(letter, 0, 0)}".encode())
+        + b"\nendobj\n"
+        for number, letter in enumerate(LETTERS)
+    )
+    glyphs = "".join(f"/g{number} {31 + number} 0 R" for number in range(len(LETTERS)))
+    font = (
+        "30 0 obj\n<</Type/Font/Subtype/Type3/FontBBox[0 0 12 18]/FontMatrix[.05 0 0 .05 0 0]/FirstChar 97/LastChar 103"
+        f"/Widths[12 12 12 12 12 12 12]/CharProcs<<{glyphs}/s 40 0 R>>"
+        "/Encoding<</Differences[97/g0/g1/g2/g3/g4/g5/s]>>>>\nendobj\n40 0 obj\n"
+    )
+    space = drawn.pdf_stream("", b"12 0 d0") + b"\nendobj\n"
+    named = page[: page.index(b"xref")].replace(b"/Font<<", b"/Font<</F9 30 0 R", 1)
+    with opened(named + body + font.encode() + space + b"trailer\n<</Size 41/Root 1 0 R>>\n%%EOF\n") as source:
+        found = read_page(source.page(0), engine, SKIP)
+    assert found.state == "ocr"
+    assert word_recall(" ".join([words, *[FOOTER] * 3]), found.text) >= 0.97, found.text
+    assert "".join(words.translate(CODES).split()) not in "".join(found.text.split())

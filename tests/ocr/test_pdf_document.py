@@ -164,6 +164,64 @@ def test_an_image_that_cannot_be_decoded_is_no_blank_page(name: str, data: bytes
         image_of(sound.replace(data, b"\xff" * len(data)))
 
 
+def beside_text(image: bytes, *, text: str = "Received 12 March", share: float = 1.0, size: int = 64) -> bytes:
+    """A page with text and an image that covers this part of it."""
+    fields = DICTIONARY.replace("64", str(size))
+    content = f"q 612 0 0 {792 * share} 0 0 cm /I Do Q {drawn.shown(text, points=3)}".encode()
+    resources = "/XObject<</I 5 0 R>>/Font<</F1<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>"
+    return bombs.page(content, resources, drawn.pdf_stream(f"{fields}/Filter/DCTDecode", image))
+
+
+JPEG = drawn.saved(Image.effect_noise((64, 64), 50), "JPEG")
+DAMAGED = b"\xff" * len(JPEG)
+CUT = JPEG[: len(JPEG) // 2]
+MUCH = "The agreement between the landlord and the tenant was signed in Winchester on the fourth of April. " * 3
+
+
+@pytest.mark.parametrize(
+    ("image", "size", "code"),
+    [(DAMAGED, 64, "unreadable_file"), (CUT, 64, "unreadable_file"), (JPEG, 30_000, "too_large")],
+)
+def test_a_large_image_that_is_not_shown_is_missed_beside_a_line_of_text(image: bytes, size: int, code: str) -> None:
+    data = beside_text(image, size=size, share=0.3)
+    with fails_as(code):
+        layer_of(data)
+    with fails_as(code):
+        image_of(data)
+
+
+def test_a_good_image_without_the_mark_of_its_end_is_sound() -> None:
+    data = beside_text(JPEG.removesuffix(b"\xff\xd9"))
+    assert layer_of(data) is not None
+    image_of(data)
+
+
+@pytest.mark.parametrize(("text", "share"), [(MUCH, 1.0), ("Received 12 March", 0.2)])
+def test_a_small_image_or_one_beside_much_text_costs_the_page_nothing(text: str, share: float) -> None:
+    data = beside_text(DAMAGED, text=text, share=share)
+    found = layer_of(data)
+    assert found is not None
+    assert found.text.strip() == text.strip()
+    image_of(data)
+
+
+@pytest.mark.parametrize("xfa", ["", "/XFA 7 0 R"])
+def test_the_fields_of_a_form_are_drawn(xfa: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Also those of a static XFA form, which it holds a second time."""
+    page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 100]/Annots[4 0 R]>>"
+    field = b"<</Type/Annot/Subtype/Widget/FT/Tx/T(name)/Rect[20 20 220 46]/F 4/AP<</N 5 0 R>>>>"
+    value = drawn.pdf_stream(
+        "/Type/XObject/Subtype/Form/BBox[0 0 200 26]/Resources<</Font<</F1 6 0 R>>>>",
+        b"BT /F1 12 Tf 0 g 4 8 Td (Eleanor Whitfield) Tj ET",
+    )
+    font = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
+    catalog = CATALOG % f"/AcroForm<</Fields[4 0 R]{xfa}>>".encode()
+    data = drawn.pdf_file([catalog, PAGES, page, field, value, font, drawn.pdf_stream("", b"<x/>")])
+    assert image_of(data).pixels.getextrema() != (255, 255)
+    assert flags_of(data) == ()
+    assert not caplog.records
+
+
 def test_a_white_image_is_a_blank_page() -> None:
     white = drawn.PdfPage(drawn.placed(0, 0, 612, 792), image=Image.new("L", (64, 64), 255))
     assert image_of(drawn.pdf(white)).pixels.getextrema() == (255, 255)

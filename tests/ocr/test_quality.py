@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import pytest
+import tesserocr
 
-from batchproc.ocr.error_rate import character_error_rate
 from batchproc.ocr.pages import PageImage
 from batchproc.ocr.recall import word_recall
 from batchproc.ocr.recognition import recognise
+from batchproc.ocr.tessdata import default_folder
 from batchproc.ocr.tesseract import TesseractEngine
 from batchproc.ops import drawing
+from batchproc.ops.drawing import Drawn
 from batchproc.ops.drawing.text import Language
+from tests.ocr.error_rate import character_error_rate
 from tests.ocr.hard_pages import PAGES, HardPage
 
 QUICK = ("table, skew", "150 dpi, skew", "shadow", "rotated 90")
 DEFAULT = ("eng", "deu")
 
 
+def bare_text(drawn: Drawn, page: HardPage) -> str:
+    with tesserocr.PyTessBaseAPI(path=f"{default_folder()}/", lang=page.language) as api:
+        api.SetImage(drawn.image)
+        api.SetSourceResolution(page.dpi)
+        text: str = api.GetUTF8Text()
+    return text
+
+
 def compare(engine: TesseractEngine, name: str, page: HardPage) -> None:
     drawn = page.draw()
     image = PageImage(drawn.image, page.dpi)
-    bare = engine.recognise(drawn.image, dpi=page.dpi, languages=(page.language,))
+    bare = bare_text(drawn, page)
     found = recognise(engine, image, languages=(page.language,), orientation=True)
-    recalls = word_recall(drawn.text, bare.text), word_recall(drawn.text, found.text)
-    rates = character_error_rate(drawn.text, bare.text), character_error_rate(drawn.text, found.text)
+    recalls = word_recall(drawn.text, bare), word_recall(drawn.text, found.text)
+    rates = character_error_rate(drawn.text, bare), character_error_rate(drawn.text, found.text)
     print(  # noqa: T201 - the figures
         f"{name:24} recall {recalls[0]:.3f} -> {recalls[1]:.3f}, errors {rates[0]:.4f} -> {rates[1]:.4f}, "
         f"turned {found.rotation} and {found.skew:+.2f}, {found.engine_calls} readings"

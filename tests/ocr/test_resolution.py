@@ -35,6 +35,11 @@ CAMERA = (3024, 4032)
         (LETTER, (30_000, 30_000), 308, True),
         ((517, 147), None, 70, True),
         ((30_000, 30_000), None, 600, True),
+        ((1240, 1754), (1200, 1200), 150, True),  # a sheet of 1.5 inches
+        ((2480, 3508), (2400, 2400), 300, True),
+        ((1240, 1754), (600, 600), 600, False),
+        ((600, 600), (1200, 1200), 1200, False),  # a stamp
+        ((4016, 2540), (1200, 1200), 1200, False),  # a card
     ],
 )
 def test_an_absurd_resolution_is_estimated(

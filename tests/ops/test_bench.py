@@ -206,7 +206,20 @@ def test_a_peer_that_fails_or_hangs_is_told_and_leaves_nothing(tmp_path: Path) -
     alive = tmp_path / "pid"
     with pytest.raises(EnvironmentFault, match=r"sh did not end within 1 seconds"):
         run(("/bin/sh", "-c", f"sleep 600 & echo $! > {alive}; wait"), 1, {})
-    pid = int(alive.read_text())
+    _wait_for_the_end_of(alive)
+
+
+def test_what_a_peer_leaves_behind_when_it_ends_is_ended(tmp_path: Path) -> None:
+    alive = tmp_path / "pid"
+    assert run(("/bin/sh", "-c", f"sleep 47 >/dev/null 2>&1 & echo $! > {alive}"), 60, {}) == ""
+    _wait_for_the_end_of(alive)
+    with pytest.raises(EnvironmentFault, match="did not end"):  # it still holds the pipe
+        run(("/bin/sh", "-c", f"sleep 47 & echo $! > {alive}; exit 0"), 1, {})
+    _wait_for_the_end_of(alive)
+
+
+def _wait_for_the_end_of(written: Path) -> None:
+    pid = int(written.read_text())
     wait_until(lambda: not Path(f"/proc/{pid}").exists() or _is_zombie(pid), 30, "the end of what it started")
 
 

@@ -145,3 +145,46 @@ def test_broken_pdf_looks_like_one_and_cannot_be_opened(tmp_path: Path) -> None:
     assert (tmp_path / "broken.pdf").read_bytes().startswith(b"%PDF-1.")
     with pytest.raises(pypdfium2.PdfiumError):
         pypdfium2.PdfDocument(tmp_path / "broken.pdf")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_columns_and_tables_are_repeatable_and_stay_on_the_paper(language: Language) -> None:
+    for draw in (drawing.columns, drawing.table):
+        first, again, other = (
+            draw(3, language, dpi=72, skew=3.0),
+            draw(3, language, dpi=72, skew=3.0),
+            draw(4, language),
+        )
+        assert (first.text, first.image.tobytes()) == (again.text, again.image.tobytes())
+        assert first.text != other.text
+        left, top, right, bottom = ImageChops.invert(first.image).getbbox() or (0, 0, 0, 0)
+        assert 10 < left < right < first.image.width - 10
+        assert 10 < top < bottom < first.image.height - 10
+
+
+def test_columns_and_tables_are_read_by_recognition() -> None:
+    for drawn in (drawing.columns(1), drawing.table(1)):
+        assert recall(drawn.text, drawn.image, "eng") >= 0.98
+
+
+def test_a_table_has_a_frame_round_all_its_cells() -> None:
+    image = drawing.table(1, dpi=72, rows=3).image
+    rows = [image.crop((0, row, image.width, row + 1)).histogram() for row in range(image.height)]
+    dark = [row for row, levels in enumerate(rows) if sum(levels[:128]) > 400]
+    groups = [row for row in dark if row - 1 not in dark]
+    assert len(groups) == 5
+
+
+def test_wear_changes_the_light_and_not_the_size() -> None:
+    letter = drawing.letter(1, dpi=72).image
+    assert drawing.faded(letter, ink=100, paper=200).getextrema() == (100, 200)
+    shadowed = drawing.shadowed(letter, 0.4)
+    assert shadowed.getpixel((0, 0)) == 255
+    assert shadowed.getpixel((letter.width - 1, letter.height - 1)) == pytest.approx(0.4 * 255, abs=4)
+    stamped = drawing.stamped(letter, "RECEIVED", 72, ink=120)
+    changed = ImageChops.difference(stamped, letter).getbbox()
+    assert changed is not None
+    assert changed[2] - changed[0] > letter.width / 3
+    for worn in (shadowed, stamped, drawing.scanned(letter, 1, 1.0, 72)):
+        assert (worn.mode, worn.size) == (letter.mode, letter.size)
+    assert drawing.scanned(letter, 1, 1.0, 72).tobytes() == drawing.scanned(letter, 1, 1.0, 72).tobytes()

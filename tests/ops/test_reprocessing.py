@@ -12,7 +12,7 @@ import pytest
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane, NewJob
 from batchproc.database import connect
-from batchproc.documents.selection import Filter
+from batchproc.documents.selection import DocumentSelection, Filter, Selected
 from batchproc.handlers import registry
 from batchproc.ops import reprocessing
 from batchproc.ops.reprocessing import Reprocessed, Reprocessing, Wish, versions_before
@@ -112,6 +112,21 @@ def test_what_fits_all_filters_is_enqueued(
     assert documents_of(connection) == [archive[name] for name in expected]
     assert done.enqueued == len(expected)
     assert done.selected == done.enqueued + done.already_queued + done.left_alone.total()
+
+
+def test_a_recognised_page_without_words_is_below_any_confidence(connection: Conn, tenant: int) -> None:
+    """It has none itself, so the mean of the others, or none at all, does not tell."""
+    good = document(connection, tenant, confidence=95)
+    wordless, mixed, layer = (document(connection, tenant, confidence=value) for value in (None, 95, None))
+    add_pages = """
+        update batchproc.ocr_pages p set words = %s, state = %s, text = '' from batchproc.documents d
+        where d.document_id = %s and p.revision_id = d.current_revision
+    """
+    for chosen, state in ((wordless, "ocr"), (mixed, "ocr"), (layer, "blank")):
+        connection.execute(add_pages, [0, state, chosen])
+    work().run(connection, Filter(below_confidence=70))
+    assert documents_of(connection) == [wordless, mixed]
+    assert good not in documents_of(connection)
 
 
 def test_a_tenants_documents_are_its_own(connection: Conn, tenant: int, archive: dict[str, int]) -> None:
@@ -223,6 +238,28 @@ def test_a_limit_goes_on_where_the_last_one_ended(connection: Conn, tenant: int)
         done = work().run(connection, EVERYTHING, limit=4)
         assert documents_of(connection) == found[:expected]
     assert (done.enqueued, done.already_queued) == (3, 8)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_small_limit_does_not_make_the_batches_small(
+    connection: Conn, tenant: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):
+        document(connection, tenant, "failed", "too_large")
+    found = [document(connection, tenant, "pending") for _ in range(5)]
+    real = DocumentSelection.slice
+    asked: list[int] = []
+
+    def slice_of(selection: DocumentSelection, *given: Any, limit: int, **more: Any) -> list[Selected]:
+        asked.append(limit)
+        return real(selection, *given, limit=limit, **more)
+
+    monkeypatch.setattr(DocumentSelection, "slice", slice_of)
+    done = work().run(connection, EVERYTHING, limit=2)
+    assert asked == [3, 3, 3], "and not one for every two documents"
+    assert documents_of(connection) == found[:2]
+    assert (done.selected, done.enqueued, done.already_queued) == (7, 2, 0)
+    assert done.left_alone == {"too_large": 5}
 
 
 @pytest.mark.usefixtures("small_batches")

@@ -23,7 +23,8 @@ def test_a_detail_stays_on_its_line_and_moves_no_cursor() -> None:
     }
     line, _ = summary.lines(RunReport(1, Counts(), 0, 0.0, 1), [failure], ())
     assert line == (
-        r"acme: job 7 ocr document 3 a.pdf: encrypted (no\nrun 1: all well\x1b[2J): import a copy without a password"
+        r"acme: job 7 ocr document 3 a.pdf: encrypted (no\nrun 1: all well\x1b[2J): "
+        "give its tenant a password file (tenants set SLUG --password-file PATH), then retry it"
     )
 
 

@@ -67,7 +67,7 @@ def given_up(connection: Conn, store: NodeStore, run_id: int | None = None) -> l
     return [
         found
         for gap in store.gaps(connection, ALL)
-        for found in store.give_up_unserved(connection, gap, ALL, run_id=run_id, limit=100)
+        for found in store.give_up_unserved(connection, gap, run_id=run_id, limit=100)
     ]
 
 
@@ -292,8 +292,19 @@ def test_without_a_live_node_nothing_is_given_up(connection: Conn) -> None:
     enqueue(connection, tenant, **asking("fra"))
     expire(connection, store)
     assert given_up(connection, store) == []
-    gap = Gap("work", ("fra",), None, None)
-    assert store.give_up_unserved(connection, gap, ALL, run_id=None, limit=10) == []
+    assert store.give_up_unserved(connection, Gap("work", ("fra",), 1, tenant), run_id=None, limit=10) == []
+
+
+def test_one_node_must_have_all_that_a_job_needs(connection: Conn) -> None:
+    tenant, english = add_tenant(connection), node(connection, "eng")
+    node(connection, "auto")
+    speaks(connection, "acme", "eng")
+    detected = enqueue(connection, tenant, **asking("auto"))
+    plain = enqueue(connection, tenant)
+    assert [(found.job_id, found.lacking) for found in given_up(connection, english)] == [
+        (detected, frozenset({"auto"}))
+    ]
+    assert claimed(connection, english, tenant) == {plain}
 
 
 @pytest.mark.parametrize("languages", [("auto",), ("auto", "eng")])
@@ -318,11 +329,11 @@ def test_what_is_paused_or_out_of_scope_is_left_alone(connection: Conn) -> None:
     enqueue(connection, tenant, **asking("fra"))
     speaks(connection, "acme", "fra")
     enqueue(connection, tenant)
-    beyond = {"tenant_ids": [tenant + 1], "kinds": [], "lanes": []}
-    for gap in store.gaps(connection, beyond):
-        assert store.give_up_unserved(connection, gap, beyond, run_id=None, limit=10) == []
+    assert len(store.gaps(connection, ALL)) == 2
+    for beyond in ({"tenant_ids": [tenant + 1]}, {"kinds": ["other"]}, {"lanes": [0]}):
+        assert store.gaps(connection, ALL | beyond) == [], beyond
     STORE.set_tenant(connection, "acme", paused=True)
-    assert given_up(connection, store) == []
+    assert store.gaps(connection, ALL) == []
     STORE.set_tenant(connection, "acme", paused=False)
     connection.execute(
         "insert into batchproc.kinds (kind, paused) values ('work', true)"
@@ -352,6 +363,7 @@ def test_a_job_that_cannot_be_written_keeps_no_other(connection: Conn) -> None:
     connection.execute(broken.encode())
     assert given_up(connection, store) == []
     assert [found.job_id for found in given_up(connection, store)] == [good]
+    assert store.gaps(connection, ALL) == [], "what was refused a moment ago is not waited for"
 
 
 def test_a_node_that_joins_waits_for_the_decision_and_is_seen_by_the_next(

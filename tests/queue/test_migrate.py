@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -105,7 +106,7 @@ def test_a_database_that_needs_newer_code_is_refused_with_advice(database_url: s
     with connect(database_url) as connection:
         needs(connection, migrate.CODE_VERSION + 1)
         for refused in (migrate.pending, migrate.require_current, migrate.apply):
-            with pytest.raises(EnvironmentFault, match=r"needs code version 2 or newer, this is 1: upgrade batchproc"):
+            with pytest.raises(EnvironmentFault, match=r"needs code version 3 or newer, this is 2: upgrade batchproc"):
                 refused(connection)
         assert advisory_locks(connection) == 0
 
@@ -161,3 +162,47 @@ def test_a_limit_that_was_declared_before_people_could_set_one_is_still_a_declar
         migrate.apply(connection)
         limits = connection.execute("select kind, max_running, declared_limit from batchproc.kinds order by kind")
         assert limits.fetchall() == [("other", None, None), ("work", None, 3)]
+
+
+def test_jobs_that_wait_are_given_what_they_ask_for_and_the_others_stay_untouched(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = migrate.known_migrations()
+    jobs = "select job_id, xmin::text from batchproc.processing_jobs order by job_id"
+    with connect(empty_database_url) as connection:
+        monkeypatch.setattr(migrate, "known_migrations", lambda: known[:2])
+        migrate.apply(connection)
+        connection.execute(
+            """
+            with tenant as (insert into batchproc.tenants (slug) values ('acme') returning tenant_id)
+            insert into batchproc.documents (tenant_id, root, path, sha256, bytes, language)
+            select tenant_id, '', '', sha256(int8send(n)), 0, case when n = 2 then 'deu+eng' end
+            from tenant, generate_series(1, 2) n
+            """
+        )
+        connection.execute(
+            """
+            insert into batchproc.processing_jobs (tenant_id, document_id, kind, state, max_attempts, args)
+            select d.tenant_id, d.document_id, 'ocr', 'available', 5, asked.args::jsonb
+            from batchproc.documents d, unnest(array['{}', '{"languages": ["fra"]}', '{"languages": []}']) asked(args)
+            order by d.document_id, asked.args
+            """
+        )
+        before = connection.execute(jobs).fetchall()
+        monkeypatch.undo()
+        migrate.apply(connection)
+        after = connection.execute(jobs).fetchall()
+        found = connection.execute(
+            "select document_id, args ->> 'languages', languages from batchproc.processing_jobs order by job_id"
+        ).fetchall()
+    asked: list[Any] = [
+        (1, None, None),
+        (1, "[]", None),
+        (1, '["fra"]', ["fra"]),
+        (2, None, ["deu", "eng"]),
+        (2, "[]", ["deu", "eng"]),
+        (2, '["fra"]', ["fra"]),
+    ]
+    assert sorted(found, key=str) == sorted(asked, key=str)
+    rewritten = [now != was for now, was in zip(after, before, strict=True)]
+    assert rewritten == [languages is not None for _, _, languages in found]

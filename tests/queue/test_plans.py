@@ -169,9 +169,12 @@ PINS: dict[str, tuple[Values, set[str]]] = {
         lambda _: {"job_id": 77, "claim_id": NODE, "node_id": NODE, "run_id": None, "kinds": ["work"], **ABLE},
         {"processing_jobs_pkey", "processing_jobs_running_kind"},
     ),
-    "language_gaps": (lambda _: {**SCOPE, "language_kinds": ["big"]}, {"processing_jobs_(languages|claim)"}),
+    "language_gaps": (
+        lambda _: {**SCOPE, "language_kinds": ["big"], "skip": []},
+        {"processing_jobs_languages", "processing_jobs_claim"},
+    ),
     "gap_by_languages": (
-        lambda _: {**SCOPE, "kind": "big", "languages": ["fra"], "skip": [], "limit": 500},
+        lambda _: {"kind": "big", "languages": ["fra"], "lane": 1, "tenant_id": 1, "skip": [], "limit": 500},
         {"processing_jobs_languages"},
     ),
     "gap_by_tenant": (
@@ -199,8 +202,17 @@ PINS: dict[str, tuple[Values, set[str]]] = {
     "due_jobs": (lambda _: {"per_tenant": 200, "skip": []}, {"processing_jobs_promote"}),
     "promote_jobs": (some_ids, {"processing_jobs_pkey"}),
     "of_one_root": (
-        lambda _: {"job_ids": [1, 2], "lane": 1, "tenant_id": 1, "kind": "big", "skip": [], "limit": 2000},
-        {"processing_jobs_(claim|pkey)"},
+        lambda _: {
+            "job_ids": [1, 2],
+            "lane": 1,
+            "tenant_id": 1,
+            "kind": "big",
+            "priority": 5,
+            "job_id": 7,
+            "skip": [],
+            "limit": 2000,
+        },
+        {"processing_jobs_claim", "processing_jobs_pkey"},
     ),
     "put_off_jobs": (
         lambda _: {"job_ids": list(range(1000, 1500)), "seconds": 9.0, "run_id": 1},

@@ -7,8 +7,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
+import pytest
+
 from batchproc.core.job import JobState, Lane
 from batchproc.database import SqlFolder
+from batchproc.queue import upkeep
+from batchproc.queue.upkeep import FRONT, Place, PutOff
 from tests.queue.helpers import Conn, add_tenant, at_once, enqueue, join, now, queue_of, rows_of, state
 
 Opened = Callable[[], Conn]
@@ -203,18 +207,61 @@ def test_what_lies_on_one_root_is_put_off_for_the_next_run(connection: Conn) -> 
     there, also, elsewhere = job(b"/a"), job(b"/a"), job(b"/b")
     others = [job(b"/a", owner=other), job(b"/a", kind="other"), enqueue(connection, tenant)]
     queue = queue_of(tenant)
-    assert node.put_off(connection, queue, [there], 3600.0) == 0, "no run has begun"
+    assert node.put_off(connection, queue, [there], 3600.0).jobs == 0, "no run has begun"
     run = node.start_run(connection, {})
     node.take_up(run)
-    assert node.put_off(connection, queue, [there, elsewhere], 3600.0) == 0, "they lie on two roots"
-    assert node.put_off(connection, queue, [there], 3600.0) == 2
+    assert node.put_off(connection, queue, [there, elsewhere], 3600.0).jobs == 0, "they lie on two roots"
+    assert node.put_off(connection, queue, [there], 3600.0).jobs == 2
     assert {state(connection, job_id) for job_id in (elsewhere, *others)} == {JobState.AVAILABLE}
     rows = rows_of(
         connection, "select job_id, state, attempt, failure_code, run_id from batchproc.processing_jobs order by job_id"
     )
     put_off = {"state": "scheduled", "attempt": 0, "failure_code": "storage_unavailable", "run_id": run}
     assert rows[:2] == [{"job_id": job_id} | put_off for job_id in (there, also)]
-    assert node.put_off(connection, queue, [there], 3600.0) == 0
+    assert node.put_off(connection, queue, [there], 3600.0).jobs == 0
     assert node.promote(connection) == [], "not in this run"
     node.take_up(node.start_run(connection, {}))
     assert node.promote(connection) == [queue]
+
+
+def test_what_may_be_read_from_another_root_is_not_put_off_nor_speaks_for_one(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    node.take_up(node.start_run(connection, {}))
+
+    def job(*roots: bytes) -> int:
+        """Of a document that was imported from these roots, first from the first."""
+        document = add_document(connection, tenant, roots[0])
+        for root in roots:
+            connection.execute(
+                "insert into batchproc.document_paths (tenant_id, document_id, root, path) values (%s, %s, %s, 'file')",
+                [tenant, document, root],
+            )
+        return enqueue(connection, tenant, document_id=document)
+
+    there, also, double, beyond = job(b"/a"), job(b"/a"), job(b"/a", b"/b"), job(b"/b", b"/a")
+    queue = queue_of(tenant)
+    assert node.put_off(connection, queue, [double, beyond], 3600.0) == PutOff(0, None)
+    assert node.put_off(connection, queue, [there, beyond], 3600.0) == PutOff(2, None)
+    assert [state(connection, job_id) for job_id in (there, also, double, beyond)] == [
+        JobState.SCHEDULED,
+        JobState.SCHEDULED,
+        JobState.AVAILABLE,
+        JobState.AVAILABLE,
+    ]
+
+
+def test_a_queue_is_gone_through_in_bounded_parts(connection: Conn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "_PUT_OFF", 2)
+    tenant, node = add_tenant(connection), join(connection)
+    node.take_up(node.start_run(connection, {}))
+    jobs = [
+        enqueue(connection, tenant, document_id=add_document(connection, tenant, root), priority=priority)
+        for root, priority in ((b"/a", 9), (b"/b", 5), (b"/b", 5), (b"/a", 5), (b"/a", 1))
+    ]
+    told, last = [], FRONT
+    for _ in range(3):
+        done = node.put_off(connection, queue_of(tenant), [jobs[0]], 3600.0, last)
+        told.append(done)
+        last = done.last or last
+    assert told == [PutOff(1, Place(5, jobs[1])), PutOff(1, Place(5, jobs[3])), PutOff(1, None)]
+    assert available(connection) == {tenant: 2}

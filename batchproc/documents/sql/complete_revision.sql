@@ -12,4 +12,5 @@ from (select coalesce(sum(seconds) filter (where kept_from is null), 0) as secon
 where r.revision_id = %(revision_id)s and r.tenant_id = %(tenant_id)s and r.document_id = %(document_id)s
   and r.state = 'open'
 returning r.revision_id, r.engine, r.engine_version, r.data_hash, r.profile, r.confidence, r.characters,
-          r.failed_pages, r.page_count, r.source = 'person' as by_person
+          r.failed_pages, r.page_count, r.source = 'person' as by_person,
+          r.kept_versions is not null as mixed

@@ -15,7 +15,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
+from batchproc.core.languages import AUTO
 from batchproc.core.limits import CODE
+from batchproc.documents.languages import split_languages
 from batchproc.handlers.rules import template
 from batchproc.handlers.rules.model import (
     FILLED,
@@ -142,7 +144,7 @@ class When(Strict):
 
 
 def _languages(facts: Facts) -> list[str]:
-    return facts.language.split("+") if facts.language else []
+    return [name for name in split_languages(facts.language or "") if name and name != AUTO]
 
 
 def _is_any(value: str | None, globs: Iterable[str]) -> bool:

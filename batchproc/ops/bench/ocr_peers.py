@@ -10,6 +10,7 @@ Each command runs in a process group of its own, which is killed when it takes t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -136,7 +137,8 @@ def run(command: Sequence[str], limit: float, environment: Mapping[str, str]) ->
         except subprocess.TimeoutExpired:
             raise EnvironmentFault(f"{name} did not end within {limit:.0f} seconds", "try fewer --pages") from None
         finally:
-            if process.poll() is None:
+            # Also when it has ended itself: what it started may go on.
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
         complaint = printed.strip()[-_COMPLAINT:] or "it said nothing"

@@ -10,12 +10,16 @@ from batchproc.documents.storage_roots import StorageRoots
 from batchproc.ops.doctor.database import CONNECT_SECONDS
 from batchproc.ops.doctor.findings import Findings, Patient
 from batchproc.ops.storage import RootState, survey
+from batchproc.queue import migrate
 
 
 def check_storage(patient: Patient, findings: Findings) -> None:
     """Every root that is configured, or that files were imported from, is mounted and the one it was."""
     configured = [os.fsencode(root) for root in patient.settings.storage.roots]
     with connect(patient.database_url(), connect_timeout=CONNECT_SECONDS) as connection:
+        if migrate.pending(connection, patient.schema):
+            findings.note("not looked at before the migrations are applied")
+            return
         found = survey(connection, StorageRoots(patient.schema), configured)
     for root in found:
         _judge(root, findings)

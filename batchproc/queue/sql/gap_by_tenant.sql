@@ -3,7 +3,7 @@ with picked as materialized (
     select j.job_id
     from batchproc.processing_jobs j
     where j.state = 'available' and j.lane = %(lane)s and j.tenant_id = %(tenant_id)s and j.kind = %(kind)s
-      and (j.languages is null or j.languages = '{auto}') and j.job_id <> all(%(skip)s::bigint[])
+      and j.languages is null and j.job_id <> all(%(skip)s::bigint[])
     limit %(limit)s
 )
 select j.job_id, j.tenant_id, t.slug, j.document_id, j.languages, t.settings -> 'languages'

@@ -1,6 +1,7 @@
--- Jobs of a scope that no live node has the languages for, roughly: each is looked at again before it is given up on.
--- Either by the languages that jobs name themselves, which are few, or by tenants whose own languages (else those of the
--- nodes' settings) nobody has. What it reads grows with tenants and with such lists, not with jobs.
+-- Queues of a scope with jobs that no live node has the languages for: those that name the same languages themselves, or
+-- those that leave them to the tenant (null). One node must have all that a job needs, as core/languages.py says it. A
+-- row here is what gap_by_languages.sql or gap_by_tenant.sql can take, unless somebody holds it locked.
+-- What it reads grows with tenants and with the lists that jobs name, which are few, not with jobs.
 with recursive alive as materialized (
     select kinds, languages, default_languages from batchproc.nodes where lease_until > clock_timestamp()
 ), asked(kind, languages) as (
@@ -20,33 +21,53 @@ with recursive alive as materialized (
     where exists (select from alive n where k.kind = any(n.kinds))
       and not exists (select from batchproc.kinds p where p.kind = k.kind and p.paused)
       and (cardinality(%(kinds)s::text[]) = 0 or k.kind = any(%(kinds)s))
-), lists as materialized (
-    select distinct coalesce(settings -> 'languages', '[]') as languages from batchproc.tenants where not paused
+), scoped as materialized (
+    select tenant_id, coalesce(settings -> 'languages', '[]') as languages
+    from batchproc.tenants
+    where not paused and (cardinality(%(tenant_ids)s::bigint[]) = 0 or tenant_id = any(%(tenant_ids)s))
+), of_tenants as materialized (
+    select distinct languages from scoped
+), lists as (
+    -- Where a job names languages, those of its tenant (null here) do not matter.
+    select s.kind, a.languages, null::jsonb as of_tenant
+    from served s join asked a using (kind)
+    where a.languages <> '{auto}'
+    union all
+    select s.kind, a.languages, o.languages
+    from served s join asked a using (kind) cross join of_tenants o
+    where a.languages = '{auto}'
+    union all
+    select s.kind, null, o.languages
+    from served s cross join of_tenants o
 ), unserved as materialized (
-    select l.languages, s.kind
+    select l.kind, l.languages, l.of_tenant
     from lists l
-    cross join served s
     where not exists (
         select from alive n
-        where s.kind = any(n.kinds) and l.languages <@ to_jsonb(n.languages)
-          and (l.languages not in ('[]', '["auto"]') or n.default_languages <@ n.languages))
-), troubled as materialized (
-    select t.tenant_id, u.kind
+        where l.kind = any(n.kinds) and (l.languages is null or l.languages <@ n.languages)
+          and (l.of_tenant is null
+               or l.of_tenant <@ to_jsonb(n.languages)
+                  and (l.of_tenant not in ('[]', '["auto"]') or n.default_languages <@ n.languages)))
+), queues as materialized (
+    select u.kind, u.languages, q.lane, t.tenant_id
     from unserved u
-    join batchproc.tenants t on coalesce(t.settings -> 'languages', '[]') = u.languages
-    where not t.paused and (cardinality(%(tenant_ids)s::bigint[]) = 0 or t.tenant_id = any(%(tenant_ids)s))
+    join scoped t on u.of_tenant is null or t.languages = u.of_tenant
+    cross join (values (0::smallint), (1::smallint)) as q(lane)
+    where cardinality(%(lanes)s::smallint[]) = 0 or q.lane = any(%(lanes)s)
 )
-select s.kind, a.languages, null::smallint as lane, null::bigint as tenant_id
-from asked a
-join served s using (kind)
-where not exists (select from alive n where a.kind = any(n.kinds) and a.languages <@ n.languages)
+-- Without offset 0 each would be one join that reads all such jobs.
+select q.kind, q.languages, q.lane, q.tenant_id
+from queues q
+where q.languages is not null and exists (
+    select from batchproc.processing_jobs j
+    where j.state = 'available' and j.kind = q.kind and j.languages = q.languages and j.tenant_id = q.tenant_id
+      and j.lane = q.lane and j.job_id <> all(%(skip)s::bigint[])
+    offset 0)
 union all
-select t.kind, null, l.lane, t.tenant_id
-from troubled t
-cross join (values (0::smallint), (1::smallint)) as l(lane)
-where (cardinality(%(lanes)s::smallint[]) = 0 or l.lane = any(%(lanes)s))
-  and exists (
-      select from batchproc.processing_jobs j
-      where j.state = 'available' and j.lane = l.lane and j.tenant_id = t.tenant_id and j.kind = t.kind
-        and (j.languages is null or j.languages = '{auto}')
-      offset 0)
+select q.kind, null, q.lane, q.tenant_id
+from queues q
+where q.languages is null and exists (
+    select from batchproc.processing_jobs j
+    where j.state = 'available' and j.lane = q.lane and j.tenant_id = q.tenant_id and j.kind = q.kind
+      and j.languages is null and j.job_id <> all(%(skip)s::bigint[])
+    offset 0)
