@@ -14,6 +14,7 @@ from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
 from batchproc.documents.languages import hint_problem, split_languages
 from batchproc.documents.selection import Filter
+from batchproc.ops.languages import LanguageCheck
 from batchproc.ops.reprocessing import Reprocessed, Reprocessing, Wish, versions_before
 
 _STATUSES = ("pending", "completed", "partial", "failed")
@@ -62,8 +63,19 @@ def reprocess(app: App, as_json: bool, limit: int | None, dry_run: bool, **optio
     wish = _wish(options, entry.spec.lane)
     work = Reprocessing(app.jobs, entry, wish, _command(options, limit))
     with app.connect() as connection:
+        _check_languages(app, connection, wish)
         done = work.run(connection, _filter(app, connection, options), limit=limit, dry=dry_run)
     _print(done, dry_run, as_json)
+
+
+def _check_languages(app: App, connection: Connection[TupleRow], wish: Wish) -> None:
+    """Warns of languages that nobody has; raises UsageError for ``auto`` where nobody can detect one."""
+    if (languages := wish.args.get("languages")) is None:
+        return
+    check = LanguageCheck(app.settings, app.jobs, connection, None)
+    check.require_detection(tuple(languages))
+    if (warning := check.warning(tuple(languages))) is not None:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def _require_filter(options: dict[str, Any]) -> None:

@@ -178,3 +178,10 @@ def test_an_empty_filter_is_refused_and_not_left_out(shell: Shell, flag: str) ->
     assert code == 2
     assert f"{flag} is empty" in err
     assert shell.jobs() == []
+
+
+def test_languages_that_nobody_has_are_warned_of(shell: Shell) -> None:
+    code, _, err = shell.run("--document", "1", "--language", "xyz", "--dry-run")
+    assert code == 0
+    assert "warning: " in err
+    assert "xyz" in err

@@ -91,7 +91,7 @@ PAGES = {
     "stamp, skew": HardPage(_worn(_letter(1, "eng", skew=3), _stamped), error_rate=0.2),
     "low contrast": HardPage(_worn(_letter(1, "eng"), _faint), harder=True),
     "low contrast, German": HardPage(_worn(_letter(4, "deu"), _grey), "deu", harder=True),
-    "low contrast, skew": HardPage(_worn(_letter(6, "eng", skew=3), _grey), harder=True),
+    "low contrast, skew": HardPage(_worn(_letter(7, "eng", skew=3), _grey), harder=True),
     "faint, no noise": HardPage(
         _worn(_letter(6, "eng"), lambda image: drawing.faded(image, ink=205, paper=215)), error_rate=0.02
     ),
