@@ -90,12 +90,13 @@ def _require_whole(item: Any) -> None:
     name, data = _coded(item, _MOST_UNPACKED)
     if name not in _JPEG or _END in data[-_WITHIN:]:
         return
+    stream = io.BytesIO(data + _PADDING)
     try:
-        with warnings.catch_warnings(), Image.open(io.BytesIO(data + _PADDING), formats=["JPEG"]) as image:
+        with warnings.catch_warnings(), Image.open(stream, formats=["JPEG"]) as image:
             warnings.simplefilter("ignore")
             image.draft("L", (image.width // 8, image.height // 8))
             image.load()
-    except OSError as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # what Pillow raises
         raise OcrFailure("unreadable_file", "an image of the page is cut off") from error
 
 

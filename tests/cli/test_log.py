@@ -150,8 +150,8 @@ def test_one_line_is_printable_and_leaves_printable_text_alone(text: str) -> Non
 
 def test_standard_logging_and_warnings_arrive_from_warning_on(capfd: pytest.CaptureFixture[str]) -> None:
     log.setup("debug")
-    logging.getLogger("pypdfium2").info("unheard")
-    logging.getLogger("pypdfium2").warning("odd %s", "file")
+    logging.getLogger("PIL.Image").info("unheard")
+    logging.getLogger("PIL.Image").warning("odd %s", "file")
     logging.getLogger("psycopg").warning("%d", "not a number")
     logging.getLogger("x").log(35, "between")
     with warnings.catch_warnings():
@@ -160,7 +160,7 @@ def test_standard_logging_and_warnings_arrive_from_warning_on(capfd: pytest.Capt
     out, err = capfd.readouterr()
     rows = [row[9:] for row in err.splitlines()]
     assert out == ""
-    assert rows[0] == "warning odd file [logger=pypdfium2]"
+    assert rows[0] == "warning odd file [logger=PIL.Image]"
     assert rows[1] == "warning %d [logger=psycopg]"
     assert "between" in rows[2]
     assert "UserWarning: large picture" in rows[3]
