@@ -18,7 +18,7 @@ from batchproc.core.job import NewJob
 from batchproc.database import connect
 from batchproc.ops.bench.ocr import OcrBench, OcrRun, _line, bench_ocr
 from batchproc.ops.bench.ocr_pages import Side
-from batchproc.ops.bench.ocr_peers import Ocrmypdf, TesseractCommand, installed_peers, run
+from batchproc.ops.bench.ocr_peers import Ocrmypdf, OcrmypdfFiles, TesseractCommand, installed_peers, run
 from batchproc.ops.bench.queue import KIND, Durability, QueueBench, QueueRun, bench_queue
 from batchproc.ops.bench.schema import BenchStopped, Urls, bench_schema
 from batchproc.queue.inspection import Inspection
@@ -174,12 +174,12 @@ def install(folder: Path, name: str) -> None:
 @pytest.mark.long
 def test_peers_read_the_same_pages(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert installed_peers() == {"tesseract": None, "ocrmypdf": None}
+    assert installed_peers() == {"tesseract": None, "ocrmypdf": None, "ocrmypdf-files": None}
     install(tmp_path, "ocrmypdf")
     assert installed_peers()["ocrmypdf"] is None, "it is of no use without tesseract"
     install(tmp_path, "tesseract")
     peers = installed_peers()
-    assert [type(peer) for peer in peers.values()] == [TesseractCommand, Ocrmypdf]
+    assert [type(peer) for peer in peers.values()] == [TesseractCommand, Ocrmypdf, OcrmypdfFiles]
     told: list[str] = []
     bench = bench_ocr(
         Settings(ocr=Ocr(languages=("eng",))),
@@ -194,10 +194,12 @@ def test_peers_read_the_same_pages(database_url: str, tmp_path: Path, monkeypatc
     plain = bench.plain()
     assert plain["ratio_to_tesseract"] > 0
     assert plain["ratio_to_ocrmypdf"] > 0
+    assert plain["ratio_to_ocrmypdf-files"] > 0
     for peer in plain["peers"].values():
         assert peer["version"] == "5.9.9"
         assert peer["word_recall"] == pytest.approx(plain["word_recall"], abs=0.02)
-    assert told[1:5] == [f"run 1 of 1: {side}" for side in ("batchproc", "bare loop", "tesseract", "ocrmypdf")]
+    sides = ("batchproc", "bare loop", "tesseract", "ocrmypdf", "ocrmypdf-files")
+    assert told[1:6] == [f"run 1 of 1: {side}" for side in sides]
 
 
 def test_a_peer_that_fails_or_hangs_is_told_and_leaves_nothing(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 - ``tesseract``: one command for each page, as many at a time as there are workers, each with one thread, with the
   language files that batchproc uses.
-- ``ocrmypdf --jobs N``: one command for a PDF of all pages, without rotation, deskewing, optimisation and PDF/A, which
-  is its fastest; with the language files of its own installation.
+- ``ocrmypdf --jobs N``: one command for a PDF of all pages, as people start it: PDF/A and a light optimisation are its
+  defaults, rotation and deskewing are not; with the language files of its own installation.
+- ``ocrmypdf-files``: one command for each page, like batchproc's one document for each, as many at a time as there are
+  workers.
 
 Each command runs in a process group of its own, which is killed when it takes too long.
 """
@@ -65,7 +67,12 @@ class Peer(Protocol):
 
 def installed_peers() -> dict[str, Peer | None]:
     """By name; None for one that is not on PATH or does not start."""
-    return {"tesseract": _tesseract(), "ocrmypdf": _ocrmypdf()}
+    plain = _ocrmypdf()
+    return {
+        "tesseract": _tesseract(),
+        "ocrmypdf": plain,
+        "ocrmypdf-files": plain and OcrmypdfFiles(plain.program, plain.version),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +111,42 @@ class Ocrmypdf:
 
     def read(self, order: Order) -> Side:
         with tempfile.TemporaryDirectory(prefix="batchproc-bench-") as folder:
-            source, target, sidecar = (Path(folder) / name for name in ("in.pdf", "out.pdf", "out.txt"))
+            source = Path(folder) / "all.pdf"
             drawing.pdf([_pixels(page.path) for page in order.pages], source, DPI)
-            fastest = ("--output-type", "pdf", "--optimize", "0", "--quiet", "--sidecar", str(sidecar))
-            jobs = ("--jobs", str(order.workers), "-l", "+".join(order.languages))
             started = time.monotonic()
-            run((self.program, *jobs, *fastest, str(source), str(target)), PAGE_SECONDS * len(order.pages), {})
+            text = _with_ocrmypdf(self.program, order, source, jobs=order.workers)
             seconds = time.monotonic() - started
-            texts = sidecar.read_text("utf-8").split("\f")
-        return Side(len(order.pages) / seconds, recall(order.pages, texts[: len(order.pages)]), 0)
+        return Side(len(order.pages) / seconds, recall(order.pages, text.split("\f")[: len(order.pages)]), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class OcrmypdfFiles:
+    """See `Peer`."""
+
+    program: str
+    version: str
+    name: str = "ocrmypdf-files"
+
+    def read(self, order: Order) -> Side:
+        with (
+            tempfile.TemporaryDirectory(prefix="batchproc-bench-") as folder,
+            ThreadPoolExecutor(order.workers) as pool,
+        ):
+            sources = [Path(folder) / f"{number}.pdf" for number in range(len(order.pages))]
+            for page, source in zip(order.pages, sources, strict=True):
+                drawing.pdf([_pixels(page.path)], source, DPI)
+            started = time.monotonic()
+            texts = list(pool.map(lambda source: _with_ocrmypdf(self.program, order, source, jobs=1), sources))
+            seconds = time.monotonic() - started
+        return Side(len(order.pages) / seconds, recall(order.pages, texts), 0)
+
+
+def _with_ocrmypdf(program: str, order: Order, source: Path, *, jobs: int) -> str:
+    """The text of a PDF's pages, with a form feed between them."""
+    target, sidecar = source.with_suffix(".out.pdf"), source.with_suffix(".txt")
+    options = ("--jobs", str(jobs), "-l", "+".join(order.languages), "--quiet", "--sidecar", str(sidecar))
+    run((program, *options, str(source), str(target)), PAGE_SECONDS * len(order.pages), {})
+    return sidecar.read_text("utf-8")
 
 
 def run(command: Sequence[str], limit: float, environment: Mapping[str, str]) -> str:
@@ -151,7 +185,7 @@ def _tesseract() -> Peer | None:
     return TesseractCommand(*found) if found is not None else None
 
 
-def _ocrmypdf() -> Peer | None:
+def _ocrmypdf() -> Ocrmypdf | None:
     """Without the tesseract command it starts, but reads nothing."""
     found = _started("ocrmypdf") if shutil.which("tesseract") else None
     return Ocrmypdf(*found) if found is not None else None
