@@ -15,7 +15,7 @@ from batchproc.database import SCHEMA, connect
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Failure, Snooze, StorageUnavailable
 from batchproc.handlers.registry import handler
-from batchproc.ops.enqueueing import storable_args
+from batchproc.ops.enqueueing import of_tenant, storable_args
 from batchproc.queue.store import Enqueued, JobStore
 
 __all__ = ["Context", "Enqueued", "Failure", "Lane", "NewJob", "Queue", "Snooze", "StorageUnavailable", "handler"]
@@ -87,5 +87,4 @@ class Queue:
 
     def _enqueue_many(self, connection: Connection[TupleRow], tenant: str, jobs: Iterable[NewJob]) -> int:
         owner = self._store.tenant(connection, tenant)
-        owned = (replace(job, tenant_id=owner.tenant_id, args=storable_args(job.args)) for job in jobs)
-        return self._store.enqueue_many(connection, owned, self._specs)
+        return self._store.enqueue_many(connection, of_tenant(jobs, owner.tenant_id), self._specs)

@@ -12,7 +12,7 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -23,6 +23,9 @@ from batchproc.log_file import LogFile
 
 if TYPE_CHECKING:
     from loguru import Record
+
+Line = tuple[str, Mapping[str, object]]
+"""A message, and what is bound to it."""
 
 CONTEXT_KEYS = ("job_id", "tenant", "kind", "attempt")
 """The extras that come first in a line, in this order, when they are bound."""
@@ -109,40 +112,87 @@ def setup(
     logging.captureWarnings(True)
 
 
+def each(lines: Sequence[Line]) -> None:
+    """A line at level info for each of these messages with its extras, as a call for each would write.
+
+    At a fraction of the cost: most of what a call takes is taken once for all of them.
+    """
+    if len(lines) > 1:
+        logger.opt(depth=1).bind(_each=lines).info("{} lines", len(lines))
+    for message, bound in lines if len(lines) == 1 else ():
+        logger.opt(depth=1).bind(**bound).info("{}", message)
+
+
 def _add(sink: TextIO | LogFile, level: str, stamp: str) -> None:
     """Loguru's own formatting is only the time stamp: the rest was rendered, and made safe, by the patcher."""
     template = stamp + "{extra[_line]}\n"
-    logger.add(sink, level=level.upper(), format=lambda _: template, colorize=False, diagnose=False, backtrace=False)
+    template_of_many = "{extra[_text]}\n"
+
+    def template_of(record: Record) -> str:
+        lines = record["extra"].get("_lines")
+        if lines is None:
+            return template
+        stamped = stamp.format(time=record["time"])
+        record["extra"]["_text"] = "\n".join([stamped + line for line in lines])
+        return template_of_many
+
+    logger.add(sink, level=level.upper(), format=template_of, colorize=False, diagnose=False, backtrace=False)
+
+
+def _lines(record: Record) -> Iterator[Line]:
+    """What was given to ``each``, with what is bound to every line."""
+    common = {name: value for name, value in record["extra"].items() if name != "_each"}
+    for message, bound in record["extra"]["_each"]:
+        yield message, {**common, **bound}
 
 
 def _render_human(record: Record) -> None:
-    extra = {name: value for name, value in record["extra"].items() if not name.startswith("_")}
-    names = [name for name in CONTEXT_KEYS if name in extra] + [name for name in extra if name not in CONTEXT_KEYS]
-    shown = " ".join(f"{name}={_safe(name, extra[name])}" for name in names)
-    line = f"{record['level'].name.lower():<7} {_bounded(record['message'])}"
-    line = one_line(f"{line} [{shown}]" if shown else line)
+    extra = record["extra"]
+    if "_each" in extra:
+        extra["_lines"] = [_human(record, message, bound) for message, bound in _lines(record)]
+        return
+    line = _human(record, record["message"], extra)
     for row in _traceback(record).splitlines():
         line += "\n  | " + one_line(row)
-    record["extra"]["_line"] = line
+    extra["_line"] = line
+
+
+def _human(record: Record, message: str, bound: Mapping[str, object]) -> str:
+    extra = {name: value for name, value in bound.items() if not name.startswith("_")}
+    names = [name for name in CONTEXT_KEYS if name in extra] + [name for name in extra if name not in CONTEXT_KEYS]
+    shown = " ".join([f"{name}={_safe(name, extra[name])}" for name in names])
+    line = f"{record['level'].name.lower():<7} {_bounded(message)}"
+    return one_line(f"{line} [{shown}]" if shown else line)
 
 
 def _render_json(record: Record) -> None:
+    extra = record["extra"]
+    if "_each" in extra:
+        extra["_lines"] = [json.dumps(_entry(record, message, bound)) for message, bound in _lines(record)]
+        return
+    entry = _entry(record, record["message"], extra)
+    if record["exception"]:
+        entry["exception"] = _traceback(record)
+    extra["_line"] = json.dumps(entry)
+
+
+def _entry(record: Record, message: str, bound: Mapping[str, object]) -> dict[str, object]:
     entry: dict[str, object] = {
         "time": record["time"].isoformat(),
         "level": record["level"].name.lower(),
-        "message": _bounded(record["message"]),
+        "message": _bounded(message),
         "logger": record["name"],
         "process": record["process"].id,
     }
-    for name, value in record["extra"].items():
+    for name, value in bound.items():
         if name == "logger" or name not in entry:
             entry[name] = value if value is None or isinstance(value, bool | int | float) else _safe(name, value)
-    if record["exception"]:
-        entry["exception"] = _traceback(record)
-    record["extra"]["_line"] = json.dumps(entry)
+    return entry
 
 
 def _safe(name: str, value: object) -> str:
+    if type(value) is int:
+        return _MASK if _NAME_OF_A_SECRET.search(name) else str(value)
     return _MASK if _NAME_OF_A_SECRET.search(name) else _bounded(str(value))
 
 

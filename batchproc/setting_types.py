@@ -13,8 +13,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
 
-from batchproc.core import languages
+from batchproc.core import languages, rates
 from batchproc.core.job import Lane
+from batchproc.core.limits import LONGEST_DELAY
 
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhd])\s*")
@@ -48,9 +49,40 @@ def parse_duration(value: object) -> float:
     Raises:
         ValueError: anything else, negative, or longer than a year (pydantic's ``PydanticCustomError`` is one).
     """
+    seconds = _seconds(value)
+    if seconds > _LONGEST:
+        raise wrong("must be at most a year")
+    return seconds
+
+
+def parse_rate(value: object) -> float:
+    """Jobs a second from text such as ``10/s`` or ``600/m``; see ``batchproc.core.rates``.
+
+    Raises:
+        ValueError: anything else, or too fast.
+    """
+    try:
+        return rates.parse_rate(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise wrong(str(error)) from None
+
+
+def parse_age(value: object) -> float:
+    """As ``parse_duration``, of what may have to be kept for many years: up to a hundred.
+
+    Raises:
+        ValueError: anything else, negative, or longer than that.
+    """
+    seconds = _seconds(value)
+    if seconds > LONGEST_DELAY:
+        raise wrong("must be at most a hundred years")
+    return seconds
+
+
+def _seconds(value: object) -> float:
     seconds = math.nan
     if isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(max(-1, min(value, _LONGEST + 1)))  # whole numbers may be too large for a float
+        seconds = float(max(-1, min(value, LONGEST_DELAY + 1)))  # whole numbers may be too large for a float
     elif isinstance(value, str):
         text = value.strip()
         parts = list(_DURATION_PART.finditer(text))
@@ -62,8 +94,6 @@ def parse_duration(value: object) -> float:
         raise wrong("must be a number of seconds or a duration such as 500ms, 90s, 5m, 1h30m or 1d")
     if seconds < 0:
         raise wrong("must not be negative")
-    if seconds > _LONGEST:
-        raise wrong("must be at most a year")
     return seconds
 
 
@@ -181,8 +211,14 @@ def _not_auto_alone(values: tuple[str, ...]) -> tuple[str, ...]:
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 """Float seconds, zero allowed; see `parse_duration`."""
 
+Age = Annotated[float, BeforeValidator(parse_age)]
+"""Float seconds, up to a hundred years; see `parse_age`."""
+
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 """Float seconds, more than zero; see `parse_duration`."""
+
+Rate = Annotated[float, BeforeValidator(parse_rate)]
+"""Float jobs a second; see `parse_rate`."""
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 """Bytes; see `parse_size`."""

@@ -13,8 +13,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from batchproc.core.job import MAX_ATTEMPTS
 from batchproc.core.keep import KeepPolicy
+from batchproc.core.rates import LARGEST_BURST
 from batchproc.setting_types import (
     AbsolutePath,
+    Age,
     BrakeJobs,
     DatabaseUrl,
     DefaultLanguages,
@@ -27,6 +29,7 @@ from batchproc.setting_types import (
     ModuleName,
     OcrMode,
     PositiveDuration,
+    Rate,
     Size,
     StoredPath,
     Workers,
@@ -71,7 +74,7 @@ class Pool(Section):
         default=2048, ge=64, description="The most a worker and what it started may hold, MiB."
     )
     max_jobs_per_worker: int = Field(
-        default=1000, ge=1, description="After so many jobs a worker is replaced by a fresh one."
+        default=1000, ge=1, description="After so many jobs, or bundles of them, a worker is replaced by a fresh one."
     )
     shutdown_grace: Duration = Field(
         default=30.0, description="How long running jobs may finish once a stop is asked for."
@@ -89,7 +92,9 @@ class LaneWeights(Section):
 class Dispatch(Section):
     """How jobs are chosen and claimed."""
 
-    fairness: Literal["round_robin"] = Field(default="round_robin", description="One job per tenant and round.")
+    fairness: Literal["round_robin", "worker_seconds"] = Field(
+        default="round_robin", description="What the tenants share: jobs, one per tenant and round, or worker seconds."
+    )
     lanes: LaneWeights = Field(default=LaneWeights(), description="The weights of the lanes.")
     reserved: int = Field(
         default=0, ge=0, description="Workers kept free for interactive jobs; at most pool.workers - 1."
@@ -172,6 +177,11 @@ class Ocr(Section):
     keep: KeepPolicy = Field(
         default="newest", description="Which revision counts: the newest, or the best as far as they can be compared."
     )
+    split_pages: int = Field(
+        default=25,
+        ge=1,
+        description="Documents of more pages are read in ranges of so many at most, by several workers.",
+    )
     bounds: OcrBounds = Field(default=OcrBounds(), description="What is refused as too_large.")
 
 
@@ -214,7 +224,17 @@ class KindOverride(Section):
     )
     base: PositiveDuration | None = Field(default=None, description="The first backoff; it doubles each time.")
     cap: PositiveDuration | None = Field(default=None, description="The longest backoff.")
+    bundle: int | None = Field(default=None, ge=1, le=1000, description="Jobs of it that a worker gets at a time.")
     limit: int | None = Field(default=None, ge=1, description="Jobs of the kind that may run at once, over all nodes.")
+    rate: Rate | None = Field(
+        default=None, description="Jobs of the kind that may begin in a time, such as 10/s or 600/m, over all nodes."
+    )
+    burst: int | None = Field(
+        default=None,
+        ge=1,
+        le=LARGEST_BURST,
+        description="How many of them may begin at once after a pause; those of a second where not given.",
+    )
     unique_while_running: bool | None = Field(
         default=None, description="Whether a running job blocks one of the same key."
     )
@@ -250,6 +270,9 @@ class Retention(Section):
 
     revisions: int = Field(
         default=5, ge=1, le=1000, description="Complete revisions of a document kept besides the current one."
+    )
+    jobs: Age = Field(
+        default=90 * 86400.0, description="`prune` deletes jobs that ended longer ago; nothing else deletes jobs."
     )
 
 

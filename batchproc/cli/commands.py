@@ -14,6 +14,7 @@ from batchproc.cli.import_ import import_
 from batchproc.cli.jobs import jobs
 from batchproc.cli.kinds import kinds
 from batchproc.cli.migrate import migrate
+from batchproc.cli.prune import prune
 from batchproc.cli.reprocess import reprocess
 from batchproc.cli.run import run
 from batchproc.cli.status import status
@@ -34,6 +35,7 @@ _COMMANDS: tuple[click.Command, ...] = (
     db,
     migrate,
     doctor,
+    prune,
     bench,
     demo,
 )

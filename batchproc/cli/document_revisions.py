@@ -140,6 +140,11 @@ def set_text(app: App, document_id: int, file: BinaryIO, as_json: bool) -> int:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"the text is not UTF-8: byte {error.start} cannot be read", "convert it to UTF-8") from None
+    if "\0" in text:
+        raise UsageError(
+            f"the text holds a NUL character on line {text[: text.index(chr(0))].count(chr(10)) + 1}, as no text does",
+            "if it is UTF-16, convert it to UTF-8; else take it out",
+        )
     if not text.strip():
         raise UsageError("the text is empty", "what made it may have failed; the document keeps the text it has")
     with app.connect() as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import click
 
@@ -47,8 +48,9 @@ def import_(
     Files stay where they are and are only ever read. A folder gives its direct files, sorted; those whose name begins
     with a dot are left out unless named themselves, and links to folders are not followed. A link to a file is
     resolved, and has to stay below the storage roots (setting storage.roots; without any, the folder given or the
-    folder of the file given). The same content again, within a tenant, adds a path to the document that is there,
-    and no job. Names that begin with a dash come after --.
+    folder of the file given). The same content again, within a tenant, adds a path to the document that is there, and
+    no job, unless its OCR had failed because the original was missing, changed or could not be opened. Names that begin
+    with a dash come after --.
 
     A language that neither this machine nor a node that runs now has is warned of; the files are imported all the same.
 
@@ -113,6 +115,8 @@ def _print(result: ImportResult, as_json: bool) -> None:
                 "path": display_path(document.path),
                 "sha256": document.sha256.hex(),
                 "duplicate": document.duplicate,
+                "failure_code": document.failure_code,
+                "enqueued": document.job.made,
             }
             for document in result.documents
         ]
@@ -126,6 +130,7 @@ def _print(result: ImportResult, as_json: bool) -> None:
                 for document in result.documents
             ],
         )
+    _tell_of_failed(result)
     for found in result.rejected:
         detail = one_line(found.detail)
         click.echo(f"rejected {terminal_path(found.path)}: {found.failure_code}: {detail}", err=True)
@@ -134,3 +139,22 @@ def _print(result: ImportResult, as_json: bool) -> None:
             "nothing to import: the folders hold no files (what is in their sub-folders comes with --recursive)",
             err=True,
         )
+
+
+def _tell_of_failed(result: ImportResult) -> None:
+    """Of documents whose last OCR failed: those that are read again, and which command does that for the others."""
+    failed = [document for document in result.documents if document.failure_code is not None]
+    again = Counter(document.failure_code for document in failed if document.job.made)
+    left = Counter(document.failure_code for document in failed if not document.job.waits)
+    if again:
+        click.echo(f"{again.total()} had failed ({_counted(again)}) and get a new job", err=True)
+    if left:
+        click.echo(
+            f"{left.total()} had failed ({_counted(left)}) and get no job; when the reason is gone:"
+            " batchproc reprocess --failure-code CODE",
+            err=True,
+        )
+
+
+def _counted(codes: Counter[str | None]) -> str:
+    return ", ".join(f"{code} {count}" for code, count in codes.most_common())

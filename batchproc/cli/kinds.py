@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option
 from batchproc.core.errors import UsageError
+from batchproc.core.rates import LARGEST_BURST, parse_rate, shown
 from batchproc.queue.kind_store import KindStore
 
 _COLUMNS = (
@@ -16,6 +19,8 @@ _COLUMNS = (
     "paused_at",
     "max_running",
     "declared_limit",
+    "rate",
+    "declared_rate",
     "available",
     "scheduled",
     "running",
@@ -31,20 +36,38 @@ def _limit(_: click.Context, __: click.Parameter, text: str | None) -> int | str
     return int(text)
 
 
+def _rate(_: click.Context, __: click.Parameter, text: str | None) -> float | str | None:
+    if text is None or text == "none":
+        return text
+    try:
+        return parse_rate(text)
+    except ValueError as error:
+        raise UsageError(f"--rate {error}, or none") from None
+
+
+def _readable(kind: dict[str, Any]) -> dict[str, Any]:
+    """With rates as they are written: ``10/s``, and the burst behind it."""
+    bursts = {"rate": kind["burst"], "declared_rate": kind["declared_burst"]}
+    return kind | {
+        name: None if kind[name] is None else shown(kind[name]) + ("" if burst is None else f", burst {burst}")
+        for name, burst in bursts.items()
+    }
+
+
 @click.group(cls=JsonGroup)
 def kinds() -> None:
-    """List kinds, pause and resume them, limit how many of their jobs run."""
+    """List kinds, pause and resume them, limit how many of their jobs run and how fast they begin."""
 
 
 @kinds.command("list")
 @json_option
 @pass_app
 def list_kinds(app: App, as_json: bool) -> None:
-    """List kinds: what is paused and why, limits (max_running is a person's, and goes before the
-    declared one), and jobs that wait or run."""
+    """List kinds: what is paused and why, limits and rates (max_running and rate are a person's, and go
+    before the declared ones), and jobs that wait or run."""
     with app.connect() as connection:
         found = KindStore(app.schema).kinds(connection)
-    emit_rows("kinds", found, _COLUMNS, None, as_json)
+    emit_rows("kinds", found if as_json else [_readable(kind) for kind in found], _COLUMNS, None, as_json)
 
 
 @kinds.command("set")
@@ -59,23 +82,46 @@ def list_kinds(app: App, as_json: bool) -> None:
     help="Jobs of the kind that may run at once, over all nodes; goes before what its handler or the settings"
     " declare, and none goes back to that.",
 )
+@click.option(
+    "--rate",
+    callback=_rate,
+    metavar="N/s|N/m|N/h|N/d|none",
+    help="Jobs of the kind that may begin in a time, over all nodes; goes before what its handler or the settings"
+    " declare, and none goes back to that.",
+)
+@click.option(
+    "--burst",
+    type=click.IntRange(1, LARGEST_BURST),
+    help="With --rate: how many may begin at once after a pause; default: those of a second.",
+)
 @json_option
 @pass_app
 def set_kind(
-    app: App, kind: str, pause: bool, reason: str | None, resume: bool, limit: int | str | None, as_json: bool
+    app: App,
+    kind: str,
+    pause: bool,
+    reason: str | None,
+    resume: bool,
+    limit: int | str | None,
+    rate: float | str | None,
+    burst: int | None,
+    as_json: bool,
 ) -> None:
     """Change a kind; what is not given stays.
 
     \b
     batchproc kinds set ocr --pause --reason "the archive is moved tonight"
     batchproc kinds set ocr --resume
+    batchproc kinds set classify --rate 600/m --burst 20
     """
     if pause and resume:
         raise UsageError("--pause and --resume exclude each other")
     if reason is not None and not pause:
         raise UsageError("--reason tells why a kind is paused", "give it together with --pause")
-    if not pause and not resume and limit is None:
-        raise UsageError("nothing was asked for", "give --pause, --resume or --limit")
+    if burst is not None and not isinstance(rate, float):
+        raise UsageError("--burst belongs to a rate", "give it together with --rate")
+    if not pause and not resume and limit is None and rate is None:
+        raise UsageError("nothing was asked for", "give --pause, --resume, --limit or --rate")
     with app.connect() as connection:
         changed = KindStore(app.schema).set(
             connection,
@@ -84,8 +130,11 @@ def set_kind(
             reason=reason,
             max_running=limit if isinstance(limit, int) else None,
             unlimited=limit == "none",
+            rate=rate if isinstance(rate, float) else None,
+            burst=burst,
+            unrated=rate == "none",
         )
     if as_json:
         emit_json(changed)
     else:
-        fields(list(changed.items()))
+        fields(list(_readable(changed).items()))

@@ -9,6 +9,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.cli.app import ID, App, pass_app
+from batchproc.cli.filters import Confidence, FailureCode, warn_of_code
 from batchproc.cli.output import emit_json, json_option
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
@@ -26,11 +27,19 @@ _REASONS = {"person": "have a person's text", "no_text": "have no text to classi
 @click.option("--status", "statuses", type=click.Choice(_STATUSES), multiple=True, help="In this status; repeatable.")
 @click.option(
     "--below-confidence",
-    type=click.FloatRange(0, 100),
+    type=Confidence(),
     metavar="N",
     help="Recognised with less confidence, 0 to 100, or with a page on which no word was found.",
 )
 @click.option("--engine-before", metavar="VERSION", help="Recognised by an older version of an engine, such as 5.5.")
+@click.option(
+    "--failure-code",
+    "failure_codes",
+    type=FailureCode(),
+    multiple=True,
+    metavar="CODE",
+    help="Whose last OCR failed with this code; repeatable.",
+)
 @click.option("--document", "document_ids", type=ID, multiple=True, metavar="ID", help="This document; repeatable.")
 @click.option("--all", "everything", is_flag=True, help="All documents, where no other filter is given.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Enqueue N jobs at most, oldest documents first.")
@@ -49,13 +58,16 @@ def reprocess(app: App, as_json: bool, limit: int | None, dry_run: bool, **optio
     batchproc reprocess --status partial                    failed pages only
     batchproc reprocess --tenant acme --below-confidence 70 --dry-run
     batchproc reprocess --engine-before 5.5.4 --limit 5000  so many each night
+    batchproc reprocess --failure-code missing_language     after the language was installed
     batchproc reprocess --document 7 --mode force --language deu
     batchproc reprocess --tenant acme --kind classify       after its rules changed
 
-    A document whose job waits already gets no second one, so a command that was cut short can be given again. With
+    A document of which a job of that kind waits already gets no second one, whoever enqueued it, so a command that was
+    cut short can be given again; how many of those wait with another mode or other languages is told. With
     --status partial only the failed pages of partial documents are read, and the others kept, unless --mode redo or
     force is given. Documents that failed for their content (encrypted, too_large, unreadable_file, unsupported_type,
-    empty_file) are left alone unless --status failed or --document asks for them, and text that a person made always.
+    empty_file) are left alone unless --status failed, --failure-code or --document asks for them, and text that a
+    person made always.
     Those of paused tenants are enqueued, and wait.
     """
     _require_filter(options)
@@ -66,6 +78,9 @@ def reprocess(app: App, as_json: bool, limit: int | None, dry_run: bool, **optio
         _check_languages(app, connection, wish)
         done = work.run(connection, _filter(app, connection, options), limit=limit, dry=dry_run)
     _print(done, dry_run, as_json)
+    if not done.selected:
+        for code in options["failure_codes"]:
+            warn_of_code(app, code)
 
 
 def _check_languages(app: App, connection: Connection[TupleRow], wish: Wish) -> None:
@@ -82,7 +97,7 @@ def _require_filter(options: dict[str, Any]) -> None:
     empty = [name for name in ("tenant", "engine_before") if options[name] == ""]
     if empty:
         raise UsageError(f"--{empty[0].replace('_', '-')} is empty", "leave it out, or give it a value")
-    given = any(options[name] for name in ("tenant", "statuses", "engine_before", "document_ids"))
+    given = any(options[name] for name in ("tenant", "statuses", "engine_before", "document_ids", "failure_codes"))
     given = given or options["below_confidence"] is not None
     if not given and not options["everything"]:
         raise UsageError("nothing says which documents", "give --status, --tenant or another filter, or --all")
@@ -97,6 +112,7 @@ def _filter(app: App, connection: Connection[TupleRow], options: dict[str, Any])
         document_ids=options["document_ids"] or None,
         statuses=options["statuses"] or None,
         below_confidence=options["below_confidence"],
+        failure_codes=options["failure_codes"] or None,
         engine_versions=versions_before(connection, app.schema, version) if version is not None else None,
     )
 
@@ -121,7 +137,7 @@ def _wish(options: dict[str, Any], kinds_lane: Lane | None) -> Wish:
         failed_pages_only=(
             options["kind"] == "ocr" and "partial" in options["statuses"] and options["mode"] in (None, "skip")
         ),
-        with_bad_content="failed" in options["statuses"] or bool(options["document_ids"]),
+        with_bad_content="failed" in options["statuses"] or bool(options["document_ids"] or options["failure_codes"]),
     )
 
 
@@ -148,6 +164,8 @@ def _print(done: Reprocessed, dry_run: bool, as_json: bool) -> None:
                 "selected": done.selected,
                 "enqueued": done.enqueued,
                 "already_queued": done.already_queued,
+                "queued_otherwise": done.queued_otherwise,
+                "differs_in": dict(sorted(done.differs_in.items())),
                 "left_alone": left_alone,
                 "campaign_id": done.campaign_id,
                 "dry_run": dry_run,
@@ -156,6 +174,12 @@ def _print(done: Reprocessed, dry_run: bool, as_json: bool) -> None:
         return
     would = "would be enqueued" if dry_run else "enqueued"
     click.echo(f"{done.selected} documents selected: {done.enqueued} {would}, {done.already_queued} queued already")
+    if done.queued_otherwise:
+        differing = ", ".join(f"{name} of {count}" for name, count in sorted(done.differs_in.items()))
+        click.echo(
+            f"{done.queued_otherwise} of those queued ask for something else ({differing}): run them first (batchproc"
+            " run), then give this command again"
+        )
     for reason, count in left_alone.items():
         click.echo(f"{count} left alone: they {_REASONS.get(reason, f'failed as {reason}')}")
     if done.campaign_id is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import textwrap
+from typing import Any
 
 import click
 
@@ -12,9 +14,11 @@ from batchproc.cli.output import emit_json, emit_rows, fields, json_option
 from batchproc.core.errors import UsageError
 from batchproc.documents.paths import display_path, terminal_path
 from batchproc.documents.storage_roots import StorageRoots
+from batchproc.log import one_line
 from batchproc.ops import storage as operations
 
-_COLUMNS = ("root", "state", "marker", "known_at", "detail")
+_COLUMNS = ("state", "known_at", "marker", "root")
+_WIDTH = 80
 
 
 @click.group(cls=JsonGroup)
@@ -27,7 +31,7 @@ def storage() -> None:
 @pass_app
 def list_roots(app: App, as_json: bool) -> None:
     """List storage roots, and what is mounted below them: known (it is the one it was), other (it is not, so nothing
-    that is missing there is believed to be missing), gone (it cannot be opened), new (nothing was imported from it)."""
+    that is missing there is believed to be missing), gone (it cannot be opened), new (no original was found in it)."""
     with app.connect() as connection:
         found = operations.survey(connection, StorageRoots(app.schema), _configured(app))
     shown = display_path if as_json else terminal_path
@@ -42,6 +46,17 @@ def list_roots(app: App, as_json: bool) -> None:
         for root in found
     ]
     emit_rows("roots", rows, _COLUMNS, None, as_json)
+    if not as_json:
+        for root, row in zip(found, rows, strict=True):
+            if root.state in ("other", "gone") or root.marker_problem is not None:
+                _explain(row)
+
+
+def _explain(row: dict[str, Any]) -> None:
+    """What is wrong with a root, below the table and not in it: it is a sentence, and long."""
+    text = one_line(f"{row['root']}: {row['detail']}")
+    click.echo()
+    click.echo(textwrap.fill(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 @storage.command("accept")

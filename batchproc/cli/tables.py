@@ -9,10 +9,12 @@ from rich.cells import cell_len, set_cell_size
 
 _GAP = "  "
 # Long texts may be cut down to this; ids, states and codes never are, for they are to be copied.
-_LEAST = 12
-_FLEXIBLE = frozenset({"title", "tags", "path", "detail", "error_type", "settings", "host", "node_id", "paused_reason"})
+_LEAST = 11
+_FLEXIBLE = frozenset(
+    {"title", "tags", "path", "root", "marker", "detail", "error_type", "settings", "host", "node_id", "paused_reason"}
+)
 # A path says most at its end.
-_CUT_AT_START = frozenset({"path"})
+_CUT_AT_START = frozenset({"path", "root"})
 # What goes first where even that is too wide; `show` has everything.
 _DISPENSABLE = (
     "tags",
@@ -27,6 +29,7 @@ _DISPENSABLE = (
     "run_at",
     "error_type",
     "title",
+    "conf",
 )
 
 

@@ -1,154 +1,140 @@
 """Which queues are served next: lanes by weight, tenants in turn, kinds in turn within a tenant.
 
-Start-time fair queueing (P. Goyal, H. Vin, H. Cheng, 1996): every tenant has a start tag, the one with the
-least is served and its tag moves on by 1 / weight. With equal weights that is round robin, exactly one job per
-tenant a round. A tenant that comes back is given the present tag, so that an idle one saves up no credit.
+A turn is one job. The lanes share the turns (``lane_turns``), the tenants of a lane share them or the time they take
+(``tenant_turns``), and turns are taken while the free slots hold them (``room``). Nothing here is done per queue
+and choice, so that it is all the same how many there are.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Collection, Hashable, Mapping
 
-from batchproc.core.job import Lane
+from batchproc.core.lane_turns import LaneTurns
+from batchproc.core.prices import LEAST_SECONDS, WorkTimes
+from batchproc.core.queues import Queue, Turn
+from batchproc.core.room import Room
+from batchproc.core.tenant_turns import Charge, TenantTurns
 
-
-class Queue(NamedTuple):
-    """Jobs that are interchangeable but for priority and age."""
-
-    lane: int
-    tenant_id: int
-    kind: str
-
-
-class Turn(NamedTuple):
-    """Claim up to ``jobs`` jobs of ``queue``; in one choice every queue occurs once at most."""
-
-    queue: Queue
-    jobs: int
-
-
-@dataclass(slots=True)
-class _Tenant:
-    weight: float
-    tag: float
-    kinds: deque[str] = field(default_factory=deque)
-    waiting: bool = False  # has an entry in the heap
-
-
-class _LaneQueues:
-    """The tenants of one lane, ordered by start tag and, for equal tags, by arrival in the round."""
-
-    def __init__(self, lane: int) -> None:
-        self.lane = lane
-        self._tenants: dict[int, _Tenant] = {}
-        self._heap: list[tuple[float, int, int]] = []  # start tag, arrival, tenant_id
-        self._arrivals = 0
-        self._virtual_time = 0.0
-
-    def add(self, tenant_id: int, kind: str, weight: float) -> None:
-        tenant = self._tenants.get(tenant_id)
-        if tenant is None:
-            tenant = self._tenants[tenant_id] = _Tenant(weight, self._virtual_time)
-        tenant.weight = weight
-        if kind not in tenant.kinds:
-            tenant.kinds.append(kind)
-        if not tenant.waiting:
-            tenant.tag = max(tenant.tag, self._virtual_time)
-            self._push(tenant_id, tenant)
-
-    def remove(self, tenant_id: int, kind: str) -> None:
-        tenant = self._tenants.get(tenant_id)
-        if tenant is not None and kind in tenant.kinds:
-            tenant.kinds.remove(kind)
-
-    def next(self) -> Queue | None:
-        """Takes one turn; None when no tenant has jobs."""
-        while self._heap:
-            tag, _, tenant_id = heapq.heappop(self._heap)
-            tenant = self._tenants[tenant_id]
-            tenant.waiting = False
-            if not tenant.kinds:
-                # Its tag is remembered while it lies ahead: coming back must not give a second turn in a round.
-                if tag <= self._virtual_time:
-                    del self._tenants[tenant_id]
-                continue
-            kind = tenant.kinds[0]
-            tenant.kinds.rotate(-1)
-            self._virtual_time = max(self._virtual_time, tag)
-            tenant.tag = tag + 1.0 / tenant.weight
-            self._push(tenant_id, tenant)
-            return Queue(self.lane, tenant_id, kind)
-        return None
-
-    def queues(self) -> list[Queue]:
-        return [Queue(self.lane, tenant, kind) for tenant, entry in self._tenants.items() for kind in entry.kinds]
-
-    def _push(self, tenant_id: int, tenant: _Tenant) -> None:
-        self._arrivals += 1
-        tenant.waiting = True
-        heapq.heappush(self._heap, (tenant.tag, self._arrivals, tenant_id))
+__all__ = ["FairShare", "Queue", "Turn"]
 
 
 class FairShare:
     """The queues that have jobs, and whose turn it is.
 
+    A turn is charged when it is chosen. ``claimed`` then says what came of it, before the next choice; without that
+    the charge stays as it is.
+
     Args:
         lane_weights: how many turns each lane gets of those that both could take; the debt is carried on.
+        bundles: how many jobs of these kinds go into one slot; of all others one.
+        by_seconds: tenants share worker seconds, not jobs. A turn is charged the time that such jobs took so far, and
+            when its job has ended what it really took.
     """
 
-    def __init__(self, lane_weights: dict[int, float]) -> None:
-        self._lanes = {lane: _LaneQueues(lane) for lane in sorted(lane_weights)}
-        self._weights = dict(lane_weights)
-        self._debt = dict.fromkeys(lane_weights, 0.0)
+    def __init__(
+        self, lane_weights: Mapping[int, float], *, bundles: Mapping[str, int] | None = None, by_seconds: bool = False
+    ) -> None:
+        self._lane_turns = LaneTurns(lane_weights)
+        self._times = WorkTimes() if by_seconds else None
+        price = self._times.guess if self._times is not None else _one
+        self._lanes = {lane: TenantTurns(price) for lane in lane_weights}
+        self._bundles = {kind: size for kind, size in (bundles or {}).items() if size > 1}
+        self._ready: dict[Queue, float] = {}  # its tenant's weight
+        self._chosen: dict[Queue, Charge] = {}
+        self._running: dict[Hashable, Charge] = {}
+
+    def begin_with(self, tenant_ids: Collection[int]) -> None:
+        """The order of the first round: these tenants, then whoever else comes. Before any is added."""
+        for lane in self._lanes.values():
+            lane.begin_with(tenant_ids)
 
     def add(self, queue: Queue, weight: float = 1.0) -> None:
-        """``queue`` has jobs. Its tenant joins at the end of the present round."""
-        self._lanes[queue.lane].add(queue.tenant_id, queue.kind, weight)
+        """``queue`` has jobs. A tenant that had none joins at the end of the present round."""
+        if self._ready.get(queue) != weight:
+            self._ready[queue] = weight
+            self._lanes[queue.lane].add(queue, weight)
 
     def remove(self, queue: Queue) -> None:
-        """``queue`` came back empty."""
-        self._lanes[queue.lane].remove(queue.tenant_id, queue.kind)
+        """``queue`` has no jobs that can be claimed here now."""
+        if self._ready.pop(queue, None) is not None:
+            self._lanes[queue.lane].remove(queue)
 
     def queues(self) -> list[Queue]:
         """Every queue that has jobs, in no particular order."""
-        return [queue for lane in self._lanes.values() for queue in lane.queues()]
+        return list(self._ready)
 
-    def choose(self, free: int, *, bulk_room: int | None = None) -> list[Turn]:
-        """Up to ``free`` turns, as distinct queues with counts.
+    @property
+    def has_queues(self) -> bool:
+        """Whether any queue has jobs."""
+        return bool(self._ready)
+
+    def choose(self, slots: int, *, bulk_room: int | None = None, jobs: int | None = None) -> list[Turn]:
+        """The next turns, as distinct queues with counts, as many as the slots hold.
+
+        It ends with the first turn that finds no room: nobody is passed over for want of it, unless his lane has no
+        room and the other has.
 
         Args:
-            free: slots that a job can be claimed for.
+            slots: those that are free.
             bulk_room: how many of them the bulk lane may take (reserved slots); None for all.
+            jobs: at most so many in all; None for as many as fit.
         """
-        counts: dict[Queue, int] = {}
-        open_lanes = set(self._lanes)
-        bulk_left = free if bulk_room is None else max(0, bulk_room)
-        while sum(counts.values()) < free and open_lanes:
-            if bulk_left == 0:
-                open_lanes.discard(Lane.BULK)
-                if not open_lanes:
-                    break
-            lane = self._lane_due(open_lanes)
-            queue = self._lanes[lane].next()
+        self._close_untold()
+        room = Room(slots, slots if bulk_room is None else bulk_room)
+        open_lanes = sorted(self._lanes) if room.has_slots else []
+        left = jobs if jobs is not None else -1
+        while open_lanes and left:
+            number = self._lane_turns.due(open_lanes)
+            lane = self._lanes[number]
+            queue = lane.next()
             if queue is None:
-                open_lanes.discard(lane)
-                continue
-            self._charge(lane, open_lanes)
-            bulk_left -= lane == Lane.BULK
-            counts[queue] = counts.get(queue, 0) + 1
-        return [Turn(queue, count) for queue, count in counts.items()]
-
-    def _lane_due(self, lanes: set[int]) -> int:
-        return max(sorted(lanes), key=lambda lane: self._debt[lane] + self._weights[lane])
-
-    def _charge(self, served: int, competing: set[int]) -> None:
-        # Smooth weighted round robin; a lane that has nothing to serve gathers no debt.
-        total = sum(self._weights[lane] for lane in competing)
-        for lane in self._debt:
-            if lane not in competing:
-                self._debt[lane] = 0.0
+                open_lanes.remove(number)
+            elif room.take(number, self._bundles.get(queue.kind, 1)):
+                self._lane_turns.charge(number, open_lanes)
+                charge = self._chosen.get(queue)
+                if charge is None:
+                    charge = self._chosen[queue] = lane.open(queue)
+                lane.take(charge)
+                left -= 1
+            elif room.has_slots:
+                open_lanes.remove(number)
             else:
-                self._debt[lane] += self._weights[lane] - (total if lane == served else 0.0)
+                break
+        return [Turn(queue, charge.jobs) for queue, charge in self._chosen.items()]
+
+    def claimed(self, turn: Turn, claims: Collection[Hashable]) -> None:
+        """What came of a chosen turn; turns that gave no job are not charged.
+
+        Args:
+            claims: one for each job, by which ``ended`` will know it.
+        """
+        charge = self._chosen.pop(turn.queue, None)
+        if charge is None:
+            return
+        lane = self._lanes[turn.queue.lane]
+        given = min(len(claims), charge.jobs)
+        if given < charge.jobs:
+            lane.take_back(charge, charge.jobs - given)
+        if self._times is not None:
+            self._running.update((claim, charge) for claim in claims)
+        else:
+            lane.close(charge, given)
+
+    def ended(self, queue: Queue, claim: Hashable, seconds: float) -> None:
+        """A claimed job of ``queue`` has ended after so many seconds; 0 if it was never begun."""
+        if self._times is None:
+            return
+        charge = self._running.pop(claim, None)
+        if charge is not None:
+            self._lanes[queue.lane].correct(charge, max(LEAST_SECONDS, seconds))
+        if seconds > 0:
+            self._times.learn(queue, seconds)
+
+    def _close_untold(self) -> None:
+        for queue, charge in self._chosen.items():
+            self._lanes[queue.lane].close(charge, charge.jobs)
+        self._chosen = {}
+
+
+def _one(_: Queue) -> float:
+    return 1.0

@@ -33,7 +33,7 @@ class Lane(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class KindSpec:
-    """What the node must know of a kind. Times in seconds."""
+    """What the node must know of a kind. Times in seconds, ``rate`` in jobs a second (see ``core.rates``)."""
 
     name: str
     timeout: float = 600.0
@@ -45,6 +45,8 @@ class KindSpec:
     cap: float = 300.0
     bundle: int = 1
     limit: int | None = None
+    rate: float | None = None
+    burst: int | None = None
     unique_while_running: bool = False
     lane: Lane | None = None
     failure_codes: frozenset[str] = frozenset()

@@ -25,13 +25,15 @@ class ErrorClass(StrEnum):
 class FollowUp:
     """A job that a handler wants enqueued when its own attempt is settled.
 
-    It inherits tenant, lane, priority, campaign and run from the job that asked for it.
+    It inherits tenant, lane, priority, campaign and run from the job that asked for it. ``range_of``: the revision
+    that it reads some of the pages of.
     """
 
     kind: str
     args: dict[str, Any] = field(default_factory=dict)
     document_id: int | None = None
     unique_key: str | None = None
+    range_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,10 @@ PAGE_SIZE = 100
 
 @dataclass(frozen=True, slots=True)
 class ListedDocument:
-    """A document with its tenant's slug and its tags. ``path`` is the full path of the original."""
+    """A document with its tenant's slug and its tags. ``path`` is the full path of the original.
+
+    ``confidence``: 0 to 100, of the recognised words of its current revision; None where there are none.
+    """
 
     document_id: int
     tenant: str
@@ -29,6 +32,7 @@ class ListedDocument:
     title_source: str | None
     language: str | None
     page_count: int | None
+    confidence: float | None
     tags: tuple[str, ...]
     flags: tuple[str, ...]
 
@@ -72,6 +76,25 @@ class ListedPage:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedRange:
+    """A job that is to read a range of the open revision's pages, or to join them: then ``range`` is "join".
+
+    ``done``: of these pages, or of all of them, so many are done.
+    """
+
+    job_id: int
+    state: str
+    revision_id: int
+    range: list[int] | str
+    done: int
+
+    @property
+    def pages(self) -> str:
+        """Such as ``26-50``, or ``all``."""
+        return "all" if isinstance(self.range, str) else f"{self.range[0]}-{self.range[1]}"
+
+
+@dataclass(frozen=True, slots=True)
 class Slice:
     """One page of a listing; ``next`` is what to pass as ``after`` for the page after it, None at the end."""
 
@@ -91,12 +114,19 @@ class DocumentListing:
         *,
         tenant_id: int | None = None,
         status: str | None = None,
+        failure_code: str | None = None,
         after: int = 0,
         limit: int = PAGE_SIZE,
     ) -> Slice:
         """At most ``limit`` documents in order of their ids, from the first id above ``after``."""
         found = self._documents(
-            connection, document_id=None, tenant_id=tenant_id, status=status, after=after, limit=limit + 1
+            connection,
+            document_id=None,
+            tenant_id=tenant_id,
+            status=status,
+            failure_code=failure_code,
+            after=after,
+            limit=limit + 1,
         )
         more = len(found) > limit
         return Slice(found[:limit], found[limit - 1].document_id if more else None)
@@ -104,7 +134,13 @@ class DocumentListing:
     def one(self, connection: Connection[TupleRow], document_id: int) -> ListedDocument:
         """The document; raises LookupError when there is none."""
         found = self._documents(
-            connection, document_id=document_id, tenant_id=None, status=None, after=document_id - 1, limit=1
+            connection,
+            document_id=document_id,
+            tenant_id=None,
+            status=None,
+            failure_code=None,
+            after=document_id - 1,
+            limit=1,
         )
         if not found:
             raise LookupError(f"there is no document {document_id}")
@@ -121,6 +157,12 @@ class DocumentListing:
         cursor = connection.cursor(row_factory=dict_row)
         rows = cursor.execute(self._sql["show_pages"], {"revision_id": revision_id})
         return [ListedPage(**row) for row in rows]
+
+    def ranges(self, connection: Connection[TupleRow], document_id: int) -> list[ListedRange]:
+        """The jobs that are still to read ranges of a large document, or to join them."""
+        cursor = connection.cursor(row_factory=dict_row)
+        rows = cursor.execute(self._sql["show_ranges"], {"document_id": document_id})
+        return [ListedRange(**row) for row in rows]
 
     def _documents(self, connection: Connection[TupleRow], **values: Any) -> list[ListedDocument]:
         rows = connection.cursor(row_factory=dict_row).execute(self._sql["list_documents"], values)

@@ -27,6 +27,9 @@ PERMISSION_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
 MISSING_ERRNOS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
 _OTHER_SORT_ERRNOS = frozenset({errno.EISDIR, errno.ENXIO, errno.EOPNOTSUPP})
 
+ORIGINAL_CODES = frozenset({"source_missing", "source_changed", "not_a_file", "outside_roots"})
+"""Failure codes of an original that is not what was imported: older text of the document is in doubt, too."""
+
 
 class OriginalError(Exception):
     """A file cannot serve as an original.

@@ -45,6 +45,10 @@ class RevisionSpec:
     source_sha256: bytes
     page_count: int
 
+    def is_of_same_pages(self, other: RevisionSpec) -> bool:
+        """Whether both are of the same original, with as many pages."""
+        return (self.source_sha256, self.page_count) == (other.source_sha256, other.page_count)
+
 
 @dataclass(frozen=True, slots=True)
 class Revision:
@@ -98,6 +102,10 @@ class PageProgress:
     @property
     def done(self) -> bool:
         return self.state != "started"
+
+
+class RevisionEnded(Exception):
+    """Somebody else completed or abandoned the revision meanwhile."""
 
 
 class RevisionStore:
@@ -177,7 +185,11 @@ class RevisionStore:
         return int(row["kept"])
 
     def start_page(self, connection: Connection[TupleRow], revision_id: int, page: int, attempt: Attempt) -> int:
-        """Records that ``attempt`` begins a page, and tells how many attempts did so by now."""
+        """Records that ``attempt`` begins a page, and tells how many attempts did so by now.
+
+        Raises:
+            RevisionEnded: the revision is not open any more.
+        """
         started = self._run(
             connection,
             "start_page",
@@ -188,6 +200,8 @@ class RevisionStore:
             claim_id=attempt.claim_id,
         ).fetchone()
         if started is None:
+            if self._run(connection, "is_open", revision_id=revision_id).fetchone() is None:
+                raise RevisionEnded(f"revision {revision_id} is not open any more")
             raise RuntimeError(f"page {page} of revision {revision_id} is done already")
         return int(started["starts"])
 
@@ -241,8 +255,7 @@ class RevisionStore:
         row = self._run(connection, statement, document_id=document_id, **values).fetchone()
         if row is None:
             return None
-        own = {name: row.pop(name) for name in ("revision_id", "job_id", "claim_id")}
-        return Revision(spec=RevisionSpec(**{**row, "languages": tuple(row["languages"])}), **own)
+        return revision_from(row)
 
     def _changed(self, connection: Connection[TupleRow], statement: str, revision: Revision, **values: Any) -> bool:
         values |= {"revision_id": revision.revision_id, "claim_id": revision.claim_id}
@@ -251,3 +264,9 @@ class RevisionStore:
     def _run(self, connection: Connection[TupleRow], statement: str, **values: Any) -> Cursor[DictRow]:
         cursor = connection.cursor(row_factory=dict_row)
         return cursor.execute(self._sql[statement], {"tenant_id": self._tenant_id, **values})
+
+
+def revision_from(row: DictRow) -> Revision:
+    """The revision of a row that has all that `Revision` and `RevisionSpec` have, and nothing else."""
+    own = {name: row.pop(name) for name in ("revision_id", "job_id", "claim_id")}
+    return Revision(spec=RevisionSpec(**{**row, "languages": tuple(row["languages"])}), **own)

@@ -19,6 +19,7 @@ class Filter:
     ``below_confidence``: 0 to 100, of the current revision, and so only documents of which a page was recognised; one
     on which no word was found is below any.
     ``engine_versions``: of the current revision, exactly, or of pages that were taken over into it.
+    ``failure_codes``: what the last OCR of the document met; it may have kept the text of an earlier one.
     """
 
     tenant_id: int | None = None
@@ -26,6 +27,7 @@ class Filter:
     statuses: Sequence[Status] | None = None
     below_confidence: float | None = None
     engine_versions: Sequence[str] | None = None
+    failure_codes: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class DocumentSelection:
             "statuses": None if chosen.statuses is None else list(chosen.statuses),
             "below_confidence": chosen.below_confidence,
             "engine_versions": None if chosen.engine_versions is None else list(chosen.engine_versions),
+            "failure_codes": None if chosen.failure_codes is None else list(chosen.failure_codes),
             "after": after,
             "limit": limit,
         }

@@ -73,10 +73,15 @@ class NewDocument:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """``duplicate``: the tenant already had a document of the same content, and it got one more path."""
+    """``duplicate``: the tenant already had a document of the same content, and it got one more path.
+
+    ``failure_code``: what its last OCR met, if it failed; ``has_text``: some OCR of it was complete.
+    """
 
     document_id: int
     duplicate: bool
+    failure_code: str | None = None
+    has_text: bool = False
 
 
 class DocumentStore:
@@ -144,12 +149,15 @@ class DocumentStore:
             "title": bounded_text(new.title, TITLE_CHARACTERS),
         }
         row = connection.execute(self._sql["register"], values).fetchone()
-        duplicate = row is None
-        if row is None:
+        if row is not None:
+            registered = Registered(row[0], duplicate=False)
+        else:
             row = connection.execute(self._sql["register_again"], values).fetchone()
             assert row is not None, "the insert met this document, and documents are not deleted meanwhile"
-        connection.execute(self._sql["add_path"], {**values, "document_id": row[0]})
-        return Registered(row[0], duplicate)
+            document_id, failure_code, has_text = row
+            registered = Registered(document_id, True, failure_code, has_text)
+        connection.execute(self._sql["add_path"], {**values, "document_id": registered.document_id})
+        return registered
 
     def set_title(self, connection: Connection[TupleRow], document_id: int, title: str, source: str) -> bool:
         """Sets the title unless a person (``person``) or the import (``manifest``) gave one; True when it was set."""

@@ -1,7 +1,8 @@
 """The way from a storage root down to a file: folder by folder, through no symbolic link, and never out of it.
 
 Every folder is opened relative to the one before. Where the device changes on the way, something is mounted: such a
-folder is told apart like the root itself, since the folder below an unmounted file system is empty, too.
+folder is told apart like the root itself, since the folder below an unmounted file system is empty, too. Where nothing
+is known of it although the root is known, it was mounted later, over the folder that the originals lie in.
 """
 
 from __future__ import annotations
@@ -39,14 +40,17 @@ class Way:
     found: dict[bytes, RootIdentity] = field(default_factory=dict)
 
     def doubt(self) -> StorageGone | None:
-        """Why nothing that was found there can be believed: what is known was not passed, or is another folder."""
+        """Why nothing that was found there can be believed: what is known was not passed, or is another folder, or lies
+        below something that was mounted since.
+        """
         for path, known in self.known.items():
             found = self.found.get(path)
             if found is None:
                 return _gone(path, "is not there")
             if not found.is_the(known):
                 return _gone(path, f"is not the one it was: {found.unlike(known)}")
-        return None
+        later = [path for path in self.found if path not in self.known] if self.root in self.known else []
+        return _mounted_later(later[0]) if later else None
 
     def passed(self, folder: int, path: bytes, device: int | None) -> int:
         """Takes notice of an open folder on a way that came over ``device``; gives its device."""
@@ -181,6 +185,14 @@ def _became_link(name: bytes) -> OriginalError:
 
 def _gone(path: bytes, what: str) -> StorageGone:
     return StorageGone(f"the storage root {terminal_path(path)} {what}")
+
+
+def _mounted_later(path: bytes) -> StorageGone:
+    name = terminal_path(path)
+    return StorageGone(
+        f"something is mounted on {name} in which no original was found yet: unmount it or, if the originals were moved"
+        f" there and are really missing: batchproc storage accept {name}"
+    )
 
 
 def _replace(old: int, new: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from batchproc.core.job import JobState
@@ -67,6 +67,14 @@ class Counts:
         if jobs:
             self.discarded += jobs
             self.codes[code] += jobs
+
+    def forget_discarded(self, codes: Mapping[str, int]) -> None:
+        """Takes back jobs that were counted as discarded, by code: something else that is counted tells of them."""
+        for code, jobs in codes.items():
+            taken = min(jobs, self.codes[code])
+            self.discarded -= taken
+            self.codes[code] -= taken
+        self.codes = +self.codes
 
     def exit_code(self, accepted: Collection[str]) -> int:
         """3 when a storage was gone, 1 when jobs were discarded or documents ended partial, else 0."""

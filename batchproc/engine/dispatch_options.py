@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from batchproc.engine.ready import Scope
 
@@ -14,6 +15,7 @@ class DispatchOptions:
 
     workers: int
     lane_weights: Mapping[int, float]
+    fairness: Literal["round_robin", "worker_seconds"] = "round_robin"
     reserved: int = 0
     poll_interval: float = 1.0
     drain_wait: float = 600.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import psycopg
@@ -14,6 +14,8 @@ from psycopg.rows import TupleRow
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec, Lane
+from batchproc.core.packing import bundled
+from batchproc.core.rations import Rooms
 from batchproc.engine import news_reading
 from batchproc.engine.alone import Alone
 from batchproc.engine.backends import LeftBackends
@@ -22,8 +24,9 @@ from batchproc.engine.counts import Counts
 from batchproc.engine.database_link import DatabaseLink
 from batchproc.engine.dispatch_options import DispatchOptions
 from batchproc.engine.draining import Draining
+from batchproc.engine.last_turns import LastTurns
 from batchproc.engine.news import NewsBox
-from batchproc.engine.pool.worker_pool import NoFreeSlot, Work, WorkerPool
+from batchproc.engine.pool.worker_pool import Ended, NoFreeSlot, Work, WorkerPool
 from batchproc.engine.progress_notes import ProgressNotes
 from batchproc.engine.ready import ReadyQueues
 from batchproc.engine.settling import Settling, Written
@@ -55,6 +58,7 @@ class Dispatcher:
         run_id: int,
         braking: Braking,
         giving_up: GivingUp | None = None,
+        turns: LastTurns | None = None,
     ) -> None:
         self._store = store
         self._pool = pool
@@ -63,7 +67,8 @@ class Dispatcher:
         self._specs = specs
         self._options = options
         self._run_id = run_id
-        self._ready = ReadyQueues(options.lane_weights, specs, options.scope)
+        by_seconds = options.fairness == "worker_seconds"
+        self._ready = ReadyQueues(options.lane_weights, specs, options.scope, by_seconds=by_seconds, turns=turns)
         self._braking = braking
         self._giving_up = giving_up
         self._alone = Alone(options.max_node_losses)
@@ -166,10 +171,14 @@ class Dispatcher:
     # -- one tick
 
     def _collect(self) -> None:
-        ended = self._pool.poll()
-        self._backends.note(ended)
+        self._note(self._pool.poll())
         self._backends.end(self.connection)
+
+    def _note(self, ended: Sequence[Ended]) -> None:
+        self._backends.note(ended)
         self._settling.ended(ended)
+        for end in ended:
+            self._ready.ended(self._settling.held()[end.work.claim_id], end.seconds)
 
     def _tick_or_recover(self) -> bool:
         """A tick, whatever the database makes of it; False when there was nothing to do."""
@@ -196,28 +205,42 @@ class Dispatcher:
         if not turns and not self._settling.pending:
             return blamed is not None
         endings = self._settling.endings(self.connection)
-        begun = time.monotonic()
+        begun, rooms = time.monotonic(), Rooms()
         settled, claims = self._store.tick(
-            self.connection, endings, turns, limited=self._ready.limited(turns), run_id=self._run_id
+            self.connection,
+            endings,
+            turns,
+            limited=self._ready.limited(turns),
+            run_id=self._run_id,
+            after=self._ready.floors(turns),
+            rooms=rooms,
         )
         seconds = time.monotonic() - begun
         self._apply(self._settling.written(endings, settled))
-        self._ready.claimed(turns, claims, seconds)
+        self._ready.claimed(turns, claims, seconds, rooms)
         self._submit(claims)
         return True
 
     def _choose(self) -> list[Turn]:
-        free = self._pool.free()
-        if self._options.max_jobs is not None:
-            free = min(free, self._options.max_jobs - self.counts.claimed)
-        if free <= 0 or not self._may_claim or self._alone.blocks(self._settling.held()):
+        free, jobs_left = self._pool.free(), self._jobs_left()
+        if free <= 0 or jobs_left == 0 or not self._may_claim or self._alone.blocks(self._settling.held()):
             return []
-        bulk_room = None
-        if self._options.reserved:
-            bulk = sum(claim.lane == Lane.BULK for claim in self._settling.held().values())
-            bulk_room = self._options.workers - self._options.reserved - bulk
-        unpaused = self._braking.unpaused
-        return [turn for turn in self._ready.choose(free, bulk_room) if turn.queue.kind not in unpaused]
+        return self._ready.choose(free, self._bulk_room(), jobs=jobs_left, without=self._braking.unpaused)
+
+    def _bulk_room(self) -> int | None:
+        """How many of the free slots bulk jobs may take; None for all."""
+        if not self._options.reserved:
+            return None
+        held = self._settling.held()
+        # A bundle holds jobs of one lane; one whose claim is gone was settled a moment ago, and counts for one more.
+        lanes = [held[bundle[0]].lane if bundle[0] in held else Lane.BULK for bundle in self._pool.bundles()]
+        return max(0, self._options.workers - self._options.reserved - lanes.count(Lane.BULK))
+
+    def _jobs_left(self) -> int | None:
+        """How many jobs may still be claimed; None if that does not matter."""
+        if self._options.max_jobs is None:
+            return None
+        return max(0, self._options.max_jobs - self.counts.claimed)
 
     @property
     def _may_claim(self) -> bool:
@@ -234,25 +257,35 @@ class Dispatcher:
         return True
 
     def _apply(self, written: Written) -> None:
-        self._ready.hint(written.waiting)
         self._ready.freed(written.freed)
+        self._ready.hint(written.waiting)
+        for queue, priority in written.followed:
+            self._ready.hint([queue], priority)
 
     def _submit(self, claims: list[Claim]) -> None:
         claims, put_back = self._alone.sorted_out(claims, self._settling.held())
-        self._settling.give_back(put_back, "it has to run alone: it was there each time a node was lost")
+        self._give_back(put_back, "it has to run alone: it was there each time a node was lost")
         self._settling.hold(claims)
         if self._lease_is_lost:
             # It was lost while the claim was on its way: these jobs may be somebody else's in a moment.
-            self._settling.give_back(claims, _LEASE_LOST)
+            self._give_back(claims, _LEASE_LOST)
             return
-        for claim in claims:
-            spec = self._specs[claim.kind]
+        for bundle in bundled(claims, self._specs, self._pool.free(), bulk=self._bulk_room()):
             try:
-                self._pool.submit(Work(claim.job_id, claim.claim_id, spec.timeout, spec.stall_timeout))
+                self._pool.submit(*map(self._work, bundle))
             except NoFreeSlot:
                 # An idle worker died between the choice and the claim.
-                self._settling.give_back([claim], "its worker died before it began")
+                self._give_back(bundle, "its worker died before it began")
         self._stop_what_the_lease_left()
+
+    def _give_back(self, claims: Sequence[Claim], reason: str) -> None:
+        self._settling.give_back(claims, reason)
+        for claim in claims:
+            self._ready.ended(claim, 0.0)
+
+    def _work(self, claim: Claim) -> Work:
+        spec = self._specs[claim.kind]
+        return Work(claim.job_id, claim.claim_id, spec.timeout, spec.stall_timeout)
 
     def _stop_what_the_lease_left(self) -> None:
         # A job that was submitted while the lease's thread stopped all others was not there yet to be stopped.
@@ -270,7 +303,8 @@ class Dispatcher:
         """Whether nothing is left that this run should wait for.
 
         That is: nothing available in its scope that this node may claim, nothing of its own running, no retry that
-        this run caused due within ``drain_wait``, and no claim of a dead node that waits for its rescue.
+        this run caused and no token that a job waits for due within ``drain_wait``, and no claim of a dead node that
+        waits for its rescue.
         """
         options = self._options
         if self._settling.held() or ((self._alone.waits or self._braking.waits) and not self._lease_is_lost):
@@ -283,14 +317,19 @@ class Dispatcher:
         if options.forever or not self._draining.is_due():
             return False
         try:
-            if self._draining.has_to_wait(self.connection) or not self._pool.free():
+            if self._draining.has_to_wait(self.connection) or not self._pool.free() or self._waits_for_token():
                 return False
             self._ready.wake()
             # Queues at a limit that others fill are not waited for: they were just tried, and gave nothing.
-            return not self._tick_gave_claims()
+            return not self._tick_gave_claims() and not self._waits_for_token()
         except psycopg.Error as error:
             self._database.mend(error)
             return False
+
+    def _waits_for_token(self) -> bool:
+        """Whether a job only waits for a token of its kind: it is due, and soon it may be claimed."""
+        seconds = self._ready.seconds_to_token()
+        return seconds is not None and seconds <= self._options.drain_wait
 
     def _join_under_new_id(self) -> None:
         # First, so that a lease lost right after this one is noticed.
@@ -315,7 +354,7 @@ class Dispatcher:
         self._database.keep()
         if self._stop.due or not self._options.forever:
             self._database.check_stuck(stopping=self._stop.due)
-        checks = [_LONGEST_SLEEP, self._stop.seconds_left()]
+        checks = [_LONGEST_SLEEP, self._stop.seconds_left(), self._ready.seconds_to_token()]
         if not self._settling.held() and not self._alone.waits and not self._options.forever:
             checks.append(self._draining.seconds_left)
         sleep = min(check for check in checks if check is not None)
@@ -330,7 +369,5 @@ class Dispatcher:
                 raise EnvironmentFault(
                     "the node was stopped while the database failed", "what was claimed is taken back by the next run"
                 )
-            ended = self._pool.poll()
-            self._backends.note(ended)  # ended themselves when the database is there again
-            self._settling.ended(ended)
+            self._note(self._pool.poll())  # backends are ended when the database is there again
             wait_readable([self._pool.wakeup_fileno()], min(left, _SHORT_SLEEP))

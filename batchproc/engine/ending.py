@@ -161,7 +161,7 @@ def _follow_up(item: FollowUp, cleaner: Cleaner) -> FollowUp:
     key = None if item.unique_key is None else cleaner.text(item.unique_key)
     if key is not None and len(key) > _KEY_CHARACTERS:
         raise ValueError(f"the unique key of a follow-up of kind {item.kind} has over {_KEY_CHARACTERS} characters")
-    return FollowUp(item.kind, args, item.document_id, key)
+    return FollowUp(item.kind, args, item.document_id, key, item.range_of)
 
 
 def _as_json(returned: BaseModel, cleaner: Cleaner) -> str:

@@ -12,12 +12,12 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.brake import tells
 from batchproc.core.fairness import Queue
+from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import Claim
 from batchproc.core.outcome import ErrorClass
 from batchproc.core.settle import STORAGE_SNOOZE
 from batchproc.core.transition import Transition
 from batchproc.queue.node_store import NodeStore
-from batchproc.queue.upkeep import FRONT, Place
 
 IN_A_ROW = 20
 """So many jobs of a queue that end one after the other with the same storage gone speak for all that lies there; the

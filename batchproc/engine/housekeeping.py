@@ -18,6 +18,7 @@ from batchproc.core.outcome import ErrorClass, Failed
 from batchproc.engine.bad_pages import PageBlame
 from batchproc.engine.calm import Calm
 from batchproc.engine.gone_storages import GoneStorages
+from batchproc.engine.last_turns import LastTurns
 from batchproc.engine.news import CancelRequested, Faulted, Hinted, NewsBox, ReadyNow, Rescued
 from batchproc.engine.outage import Outage
 from batchproc.engine.unserved import GivingUp
@@ -26,8 +27,8 @@ from batchproc.queue.node_store import Ended, NodeStore, Settled
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _JOIN_SECONDS = 2.0
-# Each is small; so many in a row, and then it is time to listen again.
-_PROMOTIONS = 20
+# Each is small; after so many seconds of them it is time to listen again, and to see what else there is.
+_PROMOTING_SECONDS = 1.0
 
 
 class Housekeeping:
@@ -40,6 +41,7 @@ class Housekeeping:
         calm: is told of every look.
         giving_up: looks for jobs whose languages nobody has; without it none is given up.
         gone: puts off what lies on a storage that is gone; without it each job finds that out by itself.
+        turns: is written now and then.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Housekeeping:
         calm: Calm | None = None,
         giving_up: GivingUp | None = None,
         gone: GoneStorages | None = None,
+        turns: LastTurns | None = None,
     ) -> None:
         self._store = store
         self._connect = connect
@@ -69,6 +72,7 @@ class Housekeeping:
         self._outage = outage
         self._giving_up = giving_up
         self._gone = gone
+        self._turns = turns or LastTurns()
         self._pause = 0.0
         self._stop = Event()
         self._thread = Thread(target=self._keep, name="housekeeping", daemon=True)
@@ -114,8 +118,8 @@ class Housekeeping:
                 self._outage.over()
             # Short waits, so that a stop is noticed; notifications end a wait at once.
             heard = listener.wait(min(0.25, max(0.0, due - time.monotonic())))
-            for queue in heard.queues:
-                self._news.tell(Hinted(queue))
+            for hint in heard.hints:
+                self._news.tell(Hinted(*hint))
             if heard.cancel:
                 self._tell_cancels(connection)
             if heard.refresh:
@@ -131,21 +135,27 @@ class Housekeeping:
         self._tell_cancels(connection)
         for queue in self._store.put_right(connection):
             self._news.tell(Hinted(queue))
-        for _ in range(_PROMOTIONS):
-            promoted = self._store.promote(connection)
-            for queue in promoted:
-                self._news.tell(Hinted(queue))
-            if not promoted or self._stop.is_set():
-                break
-        is_done = self._gone is None or self._gone.put_off(connection, self._stop)
+        is_done = self._promote(connection)
+        if self._gone is not None:
+            is_done = self._gone.put_off(connection, self._stop) and is_done
         if self._calm.seconds >= self._lease and self._store.uptime(connection) >= self._lease:
             self._rescue(connection)
         if self._giving_up is not None:
             self._giving_up.look(connection, self._stop)
+        self._turns.write_if_due(connection)
         ready = self._store.ready(connection)
-        if ready:
-            self._news.tell(ReadyNow(ready))
+        self._news.tell(ReadyNow(ready, self._store.rooms(connection)))
         return is_done
+
+    def _promote(self, connection: Connection[TupleRow]) -> bool:
+        """Whether nothing is due any more."""
+        until = time.monotonic() + _PROMOTING_SECONDS
+        while promoted := self._store.promote(connection):
+            for queue in promoted:
+                self._news.tell(Hinted(queue))
+            if self._stop.is_set() or time.monotonic() >= until:
+                return False
+        return True
 
     def _rescue(self, connection: Connection[TupleRow]) -> None:
         claims = self._store.expired_claims(connection)

@@ -10,6 +10,7 @@ import psycopg
 from batchproc.core.errors import BatchprocError, EnvironmentFault
 from batchproc.database import Session, require_session
 from batchproc.engine import signals
+from batchproc.engine.last_turns import LastTurns
 from batchproc.engine.outage import Outage
 from batchproc.engine.ready import Scope
 from batchproc.queue.node_store import NodeFacts, NodeStore
@@ -24,6 +25,7 @@ class Joining:
     Args:
         connect: opens a connection as the dispatcher's.
         connect_directly: past a transaction pooler; None when nothing stands in between.
+        turns: learns whose turn comes first.
     """
 
     def __init__(
@@ -32,11 +34,13 @@ class Joining:
         connect: Callable[[], Session],
         connect_directly: Callable[[], Session] | None,
         store: NodeStore,
+        turns: LastTurns,
     ) -> None:
         self._settings = settings
         self._connect = connect
         self._connect_directly = connect_directly
         self._store = store
+        self._turns = turns
 
     def join(self, facts: NodeFacts, scope: Scope) -> int:
         """The id of the run that has begun.
@@ -62,6 +66,7 @@ class Joining:
 
     def _begin(self, connection: Session, facts: NodeFacts, scope: Scope) -> int:
         self._store.join(connection, facts, self._settings.dispatch.lease)
+        self._turns.load(connection)
         wanted = {
             "tenant_ids": sorted(scope.tenant_ids),
             "kinds": sorted(scope.kinds),

@@ -44,15 +44,20 @@ def learn(settings: Settings, node_id: str, *, log_to_stderr: bool = True) -> Ki
         UsageError: a handler module cannot be imported, or two declare the same kind.
         EnvironmentFault: the child died or hung.
     """
+    server = None
     try:
         # The workers' own forkserver: what it preloads is then loaded once for all.
-        forkserver.ensure_running(node_id, PRELOAD)
+        server = forkserver.ensure_running(node_id, PRELOAD)
         context = multiprocessing.get_context("forkserver")
         with ProcessPool(max_workers=1, context=context) as pool:
             described: Kinds = pool.schedule(
                 _describe, args=[settings, log_to_stderr], timeout=_IMPORT_TIMEOUT
             ).result()
     except (FutureTimeout, ProcessExpired, BrokenExecutor) as error:  # a timeout is an OSError, too
+        if server is not None and forkserver.has_died(server):
+            raise EnvironmentFault(
+                f"the handlers could not be imported: {forkserver.WAS_KILLED}", "mend that and start again"
+            ) from None
         raise EnvironmentFault(
             f"the handlers could not be imported: the process that tried it ended with {type(error).__name__}",
             "import the modules of the setting `handlers` by hand: python -c 'import MODULE'",

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from batchproc.core.fairness import Queue
 from batchproc.core.job import Claim
+from batchproc.core.rations import Rooms
 from batchproc.engine.mailbox import Mailbox
 from batchproc.queue.node_store import ReadyQueue
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyNow:
-    """Every queue that had available jobs at one look."""
+    """Every queue that had available jobs at one look, and the room that limits left right after it."""
 
     queues: list[ReadyQueue]
+    rooms: Rooms = field(default_factory=Rooms)
 
 
 @dataclass(frozen=True, slots=True)
 class Hinted:
-    """A queue that a notification or a promotion named."""
+    """A queue that a notification or a promotion named, and the priority of what came, where that is known."""
 
     queue: Queue
+    priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,8 @@ News = ReadyNow | Hinted | Rescued | GivenUp | Held | CancelRequested | Faulted
 
 
 class NewsBox(Mailbox[News]):
-    """The dispatcher's mailbox. Unread, it holds no more than one of each, one hint per queue, and all that was rescued
-    or given up.
+    """The dispatcher's mailbox. Unread, it holds no more than one of each, one hint per queue and priority, and all
+    that was rescued or given up.
     """
 
     def tell(self, news: News) -> None:
@@ -78,6 +81,6 @@ class NewsBox(Mailbox[News]):
             case Rescued() | GivenUp():
                 self.put(news)
             case Hinted():
-                self.put(news, replaces=news.queue)
+                self.put(news, replaces=(news.queue, news.priority))
             case _:
                 self.put(news, replaces=type(news).__name__)

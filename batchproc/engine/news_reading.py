@@ -27,9 +27,9 @@ def heed(
     for item in news.drain():
         match item:
             case ReadyNow():
-                ready.learn(item.queues)
+                ready.learn_in_pieces(item.queues, item.rooms)
             case Hinted():
-                ready.hint([item.queue])
+                ready.hint([item.queue], item.priority)
             case Held():
                 settling.give_back_unknown(item.claims, "the node did not know of this claim")
             case Rescued():

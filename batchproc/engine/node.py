@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import psycopg
@@ -16,6 +17,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.brake import Braked
 from batchproc.core.errors import BatchprocError, UsageError
+from batchproc.core.failure_codes import unknown_accepted
 from batchproc.core.job import Claim, Lane
 from batchproc.core.languages import AUTO, remedy
 from batchproc.core.outcome import Outcome
@@ -30,6 +32,7 @@ from batchproc.engine.dispatcher import Dispatcher
 from batchproc.engine.gone_storages import GoneStorages
 from batchproc.engine.housekeeping import Housekeeping
 from batchproc.engine.joining import Joining
+from batchproc.engine.last_turns import LastTurns
 from batchproc.engine.lease import Lease
 from batchproc.engine.news import Held, NewsBox
 from batchproc.engine.outage import Outage
@@ -43,6 +46,7 @@ from batchproc.engine.unserved import PATIENCE, GivingUp
 from batchproc.engine.workdir import node_folder
 from batchproc.queue.kind_store import KindStore
 from batchproc.queue.node_store import NodeFacts, NodeStore
+from batchproc.queue.turn_store import TurnStore
 from batchproc.settings import Settings
 from batchproc.version import __version__
 
@@ -101,6 +105,7 @@ class Node:
             known = kinds.learn(self._settings, str(node_id), log_to_stderr=self._log_to_stderr)
             _require_known(options.scope, known)
             _require_detection(self._settings, known)
+            warnings = _warned_of(self._settings, known)
             store = self._store(node_id, known)
             braking, gone = self._braking(options), GoneStorages(store)
             settling = Settling(
@@ -114,7 +119,8 @@ class Node:
             pool = stack.enter_context(self._pool(store, options.workers))
             news = NewsBox()
             stack.callback(news.close)
-            joining = Joining(self._settings, self._connect, self._direct_sessions(), store)
+            turns = LastTurns(TurnStore(self._settings.database.schema_name, node_id))
+            joining = Joining(self._settings, self._connect, self._direct_sessions(), store, turns)
             run_id = joining.join(self._facts(node_id, known, options), options.scope)
             giving_up = self._giving_up(store, known, news, run_id, options)
             store.take_up(run_id, _STORAGE_PAUSE if options.forever else None)
@@ -129,19 +135,22 @@ class Node:
                 run_id,
                 braking,
                 giving_up,
+                turns,
             )
             stack.callback(dispatcher.close)
             stack.enter_context(stopping_signals(dispatcher.request_stop))
-            stack.enter_context(self._housekeeping(store, known, news, giving_up, gone))
+            stack.enter_context(self._housekeeping(store, known, news, giving_up, gone, turns))
             stack.enter_context(self._lease(store, known, options, dispatcher, news))
             try:
                 _drive(dispatcher, options)
                 braked = dispatcher.insist(lambda connection: braking.standing(connection, known.specs, options))
                 dispatcher.counts.storages.update(gone.jobs())
-                return self._leave(store, dispatcher, run_id, options, started, braked)
+                dispatcher.insist(turns.write)
+                report = self._leave(store, dispatcher, run_id, options, started, braked)
+                return replace(report, warnings=warnings)
             except BaseException as error:
                 dispatcher.abandon()
-                self._leave_after(error, store, dispatcher, run_id)
+                self._leave_after(error, store, dispatcher, run_id, turns)
                 raise
 
     # -- the parts
@@ -206,7 +215,13 @@ class Node:
 
     @contextlib.contextmanager
     def _housekeeping(
-        self, store: NodeStore, known: kinds.Kinds, news: NewsBox, giving_up: GivingUp | None, gone: GoneStorages
+        self,
+        store: NodeStore,
+        known: kinds.Kinds,
+        news: NewsBox,
+        giving_up: GivingUp | None,
+        gone: GoneStorages,
+        turns: LastTurns,
     ) -> Iterator[None]:
         settings = self._settings
         housekeeping = Housekeeping(
@@ -222,6 +237,7 @@ class Node:
             max_node_losses=settings.retry.max_node_losses,
             giving_up=giving_up,
             gone=gone,
+            turns=turns,
         )
         housekeeping.start()
         try:
@@ -312,6 +328,7 @@ class Node:
         return DispatchOptions(
             workers=options.workers,
             lane_weights={Lane.INTERACTIVE: dispatch.lanes.interactive, Lane.BULK: dispatch.lanes.bulk},
+            fairness=dispatch.fairness,
             # A flag, or one job alone, may leave fewer workers than the settings count on.
             reserved=min(dispatch.reserved, options.workers - 1),
             poll_interval=dispatch.poll_interval,
@@ -334,6 +351,9 @@ class Node:
         braked: tuple[Braked, ...],
     ) -> RunReport:
         counts = dispatcher.counts
+        if counts.discarded:
+            told = dispatcher.insist(lambda connection: store.ranges_told_otherwise(connection, run_id))
+            counts.forget_discarded(told)
         exit_code = 3 if braked else counts.exit_code(self._settings.run.accept_codes)
         scope = options.scope
         left = dispatcher.insist(
@@ -348,9 +368,12 @@ class Node:
         dispatcher.insist(store.leave)
         return report
 
-    def _leave_after(self, error: BaseException, store: NodeStore, dispatcher: Dispatcher, run_id: int) -> None:
+    def _leave_after(
+        self, error: BaseException, store: NodeStore, dispatcher: Dispatcher, run_id: int, turns: LastTurns
+    ) -> None:
         exit_code = error.exit_code if isinstance(error, BatchprocError) else 3
         try:
+            turns.write(dispatcher.connection)
             store.finish_run(dispatcher.connection, run_id, exit_code, dispatcher.counts.plain())
             if not dispatcher.holds_claims:
                 store.leave(dispatcher.connection)
@@ -379,6 +402,14 @@ def does_not_wait(job_id: int) -> UsageError:
         " here",
         f"see: batchproc jobs show {job_id}; one that has ended waits again after: batchproc jobs retry {job_id}",
     )
+
+
+def _warned_of(settings: Settings, known: kinds.Kinds) -> tuple[str, ...]:
+    """Logs, and returns, what of the settings cannot mean what it says."""
+    warnings = unknown_accepted(settings.run.accept_codes, known.specs.values())
+    for warning in warnings:
+        logger.warning("{}", warning)
+    return warnings
 
 
 def _require_detection(settings: Settings, known: kinds.Kinds) -> None:

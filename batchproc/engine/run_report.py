@@ -30,6 +30,7 @@ class RunReport:
     """What a run did. ``left``: jobs of its scope that still wait. ``seconds``: from start to end.
 
     ``stopped``: it ended because it was asked to. ``braked``: kinds that a brake has paused, in this run or before.
+    ``warnings``: what of its settings cannot mean what it says.
     """
 
     run_id: int
@@ -39,3 +40,4 @@ class RunReport:
     exit_code: int
     stopped: bool = False
     braked: tuple[Braked, ...] = ()
+    warnings: tuple[str, ...] = ()

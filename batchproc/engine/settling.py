@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
-from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc import log
 from batchproc.core.fairness import Queue
 from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.core.outcome import Completed, Failed, Interrupted, Outcome
@@ -23,14 +23,18 @@ from batchproc.engine.pool.worker_pool import Ended as WorkEnded
 from batchproc.engine.pool.worker_pool import Work
 from batchproc.engine.stuck import StuckEndings
 from batchproc.queue.endings import recognised
+from batchproc.queue.hints import Hint
 from batchproc.queue.node_store import Ended, NodeStore, Settled
 
 
 class Written(NamedTuple):
-    """``waiting``: queues that have jobs because of a settle; ``freed``: queues with one job less running."""
+    """``waiting``: queues with a job that was put back; ``freed``: queues with one job less running; ``followed``: what
+    follow-ups came.
+    """
 
     waiting: list[Queue]
     freed: list[Queue]
+    followed: list[Hint]
 
 
 class Settling:
@@ -74,12 +78,9 @@ class Settling:
 
     def ended(self, ended: Sequence[WorkEnded]) -> None:
         """What the pool says ended; logged and told to the observer."""
+        log.each([_told(self._claims[end.work.claim_id], end) for end in ended])
         for end in ended:
-            claim = self._claims[end.work.claim_id]
-            logger.bind(job_id=claim.job_id, kind=claim.kind, attempt=claim.attempt).info(
-                "{} after {:.2f} s", _named(end.outcome), end.seconds
-            )
-            self._observe(claim, end.outcome, end.seconds)
+            self._observe(self._claims[end.work.claim_id], end.outcome, end.seconds)
         self._ended.extend(ended)
 
     def give_back(self, claims: Sequence[Claim], reason: str) -> None:
@@ -140,8 +141,9 @@ class Settling:
 
         An ending without a row lost its claim: somebody else settled that job, and nothing is owed.
         """
-        waiting = list(settled.followed)
+        waiting: list[Queue] = []
         freed: list[Queue] = []
+        priorities: dict[Queue, int] = {}
         done = {ending.transition.claim_id for ending in endings} - settled.unwritten
         for ending in endings:
             if ending.transition.claim_id not in done:
@@ -152,10 +154,15 @@ class Settling:
                 continue
             self._count(claim, ending.transition, stored)
             queue = Queue(claim.lane, claim.tenant_id, claim.kind)
-            (waiting if stored is JobState.AVAILABLE else freed).append(queue)
+            freed.append(queue)
+            if stored is JobState.AVAILABLE:
+                waiting.append(queue)
+            for follow_up in ending.transition.follow_ups:
+                next_queue = queue._replace(kind=follow_up.kind)
+                priorities[next_queue] = min(claim.priority, priorities.get(next_queue, claim.priority))
         self._forget(done)
         self.stuck.failed(settled.unwritten)
-        return Written(waiting, freed)
+        return Written(waiting, freed, [Hint(queue, priorities.get(queue)) for queue in settled.followed])
 
     def write_apart(self, connection: Connection[TupleRow]) -> Written:
         """Writes each ending for itself, so that one that cannot be written stops no other.
@@ -169,7 +176,7 @@ class Settling:
         """Tries those stuck endings again whose time has come. Raises as ``write_apart``."""
         due = self.stuck.due
         ended = [end for end in self._ended if end.work.claim_id in due]
-        return self._write_apart(connection, self._described(connection, ended)) if ended else Written([], [])
+        return self._write_apart(connection, self._described(connection, ended)) if ended else Written([], [], [])
 
     def write_blamed(self, connection: Connection[TupleRow]) -> Written | None:
         """Writes the endings that may be a page's fault, each for itself; None when there are none.
@@ -190,6 +197,7 @@ class Settling:
         recorded = self._store.attempted(connection, [end.work.claim_id for end in self._ended])
         waiting: list[Queue] = []
         freed: list[Queue] = []
+        followed: list[Hint] = []
         for end in self._ended:
             if end.work.claim_id not in recorded:
                 continue
@@ -199,10 +207,11 @@ class Settling:
                 continue
             self._count(claim, moved, moved.state)
             queue = Queue(claim.lane, claim.tenant_id, claim.kind)
-            waiting += [queue, *(queue._replace(kind=follow_up.kind) for follow_up in moved.follow_ups)]
+            waiting.append(queue)
+            followed += [Hint(queue._replace(kind=follow_up.kind), claim.priority) for follow_up in moved.follow_ups]
             freed.append(queue)
         self._forget(recorded)
-        return Written(waiting, freed)
+        return Written(waiting, freed, followed)
 
     def _forget(self, claim_ids: Collection[UUID]) -> None:
         self._ended = [end for end in self._ended if end.work.claim_id not in claim_ids]
@@ -213,6 +222,11 @@ class Settling:
     def _count(self, claim: Claim, moved: Transition, stored: JobState) -> None:
         self.counts.add(moved, stored)
         self._settled(claim, moved)
+
+
+def _told(claim: Claim, end: WorkEnded) -> log.Line:
+    bound = {"job_id": claim.job_id, "kind": claim.kind, "attempt": claim.attempt}
+    return f"{_named(end.outcome)} after {end.seconds:.2f} s", bound
 
 
 def _named(outcome: Outcome) -> str:

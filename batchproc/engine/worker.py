@@ -6,6 +6,7 @@ import math
 import os
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,6 +44,10 @@ _PATIENT_PART = 0.5
 
 _CONNECT_SECONDS = 10
 _DATABASE_PAUSE = 0.1
+
+_BELIEVED_SECONDS = 5.0
+"""For so long after it was loaded with its bundle a job is taken to be held: well below any lease that is of use, and
+within that the node kills this worker before it loses a claim."""
 
 
 class WorkerProgress(ProgressSink, Protocol):
@@ -83,19 +88,29 @@ class Worker:
         self._sql = SqlFolder("batchproc.queue", options.settings.database.schema_name)
         self._connection: Session | None = None
         self._lent = False
+        self._loaded: dict[int, TupleRow] = {}
+        self._loaded_at = 0.0
 
-    def run(self, job_id: int, claim_id: UUID, shortest_limit: float = math.inf) -> Outcome:
+    def run(
+        self,
+        job_id: int,
+        claim_id: UUID,
+        shortest_limit: float = math.inf,
+        coming: Sequence[tuple[int, UUID]] = (),
+    ) -> Outcome:
         """One attempt. Every exception becomes an outcome; with ``debug`` those of the handler come through.
 
         Args:
             job_id: the job.
             claim_id: the claim under which it was given to this worker.
             shortest_limit: seconds; the smaller one of the job's limits.
+            coming: job and claim ids of what this worker is to run next: they are loaded along with it.
         """
         pid = os.getpid()
-        self._workdir.mkdir(mode=0o700, parents=True, exist_ok=True)  # a handler may have removed it
+        self._make_workdir()
         try:
-            return self._run(job_id, claim_id, min(_DATABASE_PATIENCE, _PATIENT_PART * shortest_limit))
+            patience = min(_DATABASE_PATIENCE, _PATIENT_PART * shortest_limit)
+            return self._run(job_id, claim_id, patience, coming)
         except _DebugStop as stop:
             raise stop.original from None
         except BaseException as error:  # whatever it is, it is this attempt's failure alone
@@ -126,6 +141,15 @@ class Worker:
         self._lent = True
         return self.connect()
 
+    def _make_workdir(self) -> None:
+        """It is there, unless a handler has removed it."""
+        try:
+            os.mkdir(self._workdir, 0o700)  # noqa: PTH102 - of every job
+        except FileExistsError:
+            return
+        except OSError:
+            self._workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
+
     def _restore(self, job_id: int, pid: int) -> None:
         """Leaves nothing of this job to the next one, which may be another tenant's."""
         if os.getpid() != pid:
@@ -144,17 +168,13 @@ class Worker:
             connection.close()
         self._connection = lent_session.given_back(connection, job_id)
 
-    def _run(self, job_id: int, claim_id: UUID, patience: float) -> Outcome:
+    def _run(self, job_id: int, claim_id: UUID, patience: float, coming: Sequence[tuple[int, UUID]]) -> Outcome:
         try:
-            # Should a limit pass meanwhile, the node ends this worker, and charges the job with nothing.
-            self._progress.loading(True)
-            row = self._load(job_id, claim_id, patience)
+            row = self._row(job_id, claim_id, patience, coming)
         except StorageUnavailable as error:
             if self._progress.stopping():
                 return Interrupted("the node stopped before the job began")
             return Failed(ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable", detail=error.detail)
-        finally:
-            self._progress.loading(False)
         if row is None:
             return Interrupted("the claim was lost before the job started")
         tenant_id, tenant, kind, attempt, document_id, args, tenant_settings = row
@@ -182,21 +202,43 @@ class Worker:
                 if not self._debug:  # else whoever looks into what was raised wants to try things
                     context.end()
 
-    def _load(self, job_id: int, claim_id: UUID, patience: float) -> TupleRow | None:
-        """The job, when it is still held by that claim. A database that is away for a moment is waited for.
+    def _row(self, job_id: int, claim_id: UUID, patience: float, coming: Sequence[tuple[int, UUID]]) -> TupleRow | None:
+        """The job, when it is still held by that claim: loaded with the first of its bundle, or a moment ago.
+
+        What was loaded is believed for a moment only. A claim may be lost meanwhile all the same, as it may be while
+        its handler runs: whatever that writes is fenced.
+
+        Raises:
+            StorageUnavailable: as ``_load``.
+        """
+        row = self._loaded.pop(job_id, None)
+        if row is not None and time.monotonic() < self._loaded_at + _BELIEVED_SECONDS:
+            return row
+        try:
+            # Should a limit pass meanwhile, the node ends this worker, and charges the job with nothing.
+            self._progress.loading(True)
+            self._loaded = self._load([(job_id, claim_id), *coming], patience)
+            self._loaded_at = time.monotonic()
+        finally:
+            self._progress.loading(False)
+        return self._loaded.pop(job_id, None)
+
+    def _load(self, wanted: Sequence[tuple[int, UUID]], patience: float) -> dict[int, TupleRow]:
+        """Of these jobs those that are still held by their claims. A database that is away for a moment is waited for.
 
         Raises:
             StorageUnavailable: it is away for longer; the job has not begun, and its attempt does not count.
         """
-        statement = self._sql["job_for_worker"]
+        statement = self._sql["jobs_for_worker" if len(wanted) > 1 else "job_for_worker"]
+        values = [list(ids) for ids in zip(*wanted, strict=True)] if len(wanted) > 1 else wanted[0]
         give_up = time.monotonic() + patience
         while True:
             try:
                 connection = self.connect(within=max(1, min(_CONNECT_SECONDS, int(patience))))
                 connection.patience = patience
-                row = connection.execute(statement, [job_id, claim_id]).fetchone()
+                rows = connection.execute(statement, values).fetchall()
                 connection.patience = None  # a handler's statements have the time that its job has
-                return row
+                return {row[0]: row[1:] for row in rows}
             except (psycopg.Error, Unreachable) as error:
                 # The connection may have died while the worker was idle; a fresh one decides.
                 self.close()
@@ -280,8 +322,8 @@ def send_prints_to(file: Path | None) -> None:
     os.close(descriptor)
 
 
-def run(job_id: int, claim_id: str) -> Outcome:
+def run(job_id: int, claim_id: UUID) -> Outcome:
     """The function that the pool calls in a worker process."""
     if _worker is None:
         raise RuntimeError("the worker was not initialized")
-    return _worker.run(job_id, UUID(claim_id), child_setup.shortest_limit())
+    return _worker.run(job_id, claim_id, child_setup.shortest_limit(), child_setup.coming())

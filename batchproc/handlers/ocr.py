@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
 import psycopg
 from pydantic import BaseModel
 
-from batchproc.documents.original_faults import OriginalError, StorageGone, is_storage_fault, storage_silent
+from batchproc.core.outcome import FollowUp
+from batchproc.core.ranges import PageRange
+from batchproc.documents.original_faults import (
+    ORIGINAL_CODES,
+    OriginalError,
+    StorageGone,
+    is_storage_fault,
+    storage_silent,
+)
+from batchproc.documents.store import Document
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Failure, StorageUnavailable
-from batchproc.handlers.ocr_options import OcrArgs, page_options, retention
-from batchproc.handlers.ocr_reading import PageCounts, Reading, UnreadableDocument
+from batchproc.handlers.ocr_options import OcrArgs
+from batchproc.handlers.ocr_pages import PageCounts, UnreadableDocument
+from batchproc.handlers.ocr_ranges import Joining, RangeReading
+from batchproc.handlers.ocr_reading import Reading, Split
 from batchproc.handlers.registry import handler
 from batchproc.ocr.errors import FAILURE_CODES, OcrFailure
+from batchproc.queue.document_jobs import document_key
+from batchproc.queue.range_jobs import range_key
 
 FAILED_PAGES_SHOWN = 100
 # Of pages that nobody can read to the end: what the settle gave them, or the attempt after it.
 PAGE_CODES = frozenset({"stalled", "timeout", "poison", "out_of_memory", "page_failed"})
-_ORIGINAL_CODES = frozenset({"source_missing", "source_changed", "not_a_file", "outside_roots"})
-_OTHER_CODES = frozenset({"password_file_missing", "permission_denied", "unknown_document", "no_space"})
+_OTHER_CODES = frozenset({"password_file_missing", "permission_denied", "unknown_document", "no_space", "invalid_args"})
 
 
 class FailedPage(BaseModel):
@@ -42,6 +57,41 @@ class OcrResult(BaseModel):
     partial: bool
 
 
+class SplitResult(BaseModel):
+    """A large document was left to so many jobs; ``pages`` counts all of its pages."""
+
+    revision_id: int
+    pages: int
+    ranges: int
+
+
+class RangeResult(BaseModel):
+    """What came of the pages of a range, from ``first_page`` to ``last_page``; otherwise as `OcrResult`.
+
+    Whether the document is partial is told by the job that joins the ranges.
+    """
+
+    revision_id: int
+    first_page: int
+    last_page: int
+    pages: int
+    failed_page_count: int
+    failed_pages: list[FailedPage]
+    words: int
+    seconds: float
+
+
+Done = TypeVar("Done")
+
+
+class _Work(Protocol):
+    """What an attempt does with a document."""
+
+    document: Document
+
+    def record_failure(self, code: str) -> None: ...
+
+
 # Budgets: a page that is done, or failed by its second stall or crash, sets timeouts and crashes back to one. So that
 # any number of bad pages can be passed, three have to fit.
 @handler(
@@ -53,25 +103,82 @@ class OcrResult(BaseModel):
     fails_document=True,
     fails_page=True,
     needs_languages=True,
-    failure_codes=FAILURE_CODES | _ORIGINAL_CODES | PAGE_CODES | _OTHER_CODES,
+    failure_codes=FAILURE_CODES | ORIGINAL_CODES | PAGE_CODES | _OTHER_CODES,
 )
-def ocr(ctx: Context, args: OcrArgs) -> OcrResult:
+def ocr(ctx: Context, args: OcrArgs) -> OcrResult | SplitResult | RangeResult | None:
     """Reads the document's original and makes what it finds the current revision.
 
     The original is opened once, read-only, checked against the SHA-256 of its import and read through the same
     descriptor. A page that cannot be read is a failed page; if none can be read, the document fails.
+
+    More pages than ``ocr.split_pages`` are left to jobs of this kind that read a range each, and one that joins them.
     """
     try:
         document = ctx.documents.load(ctx.connection, args.document_id)
     except LookupError as error:
         raise Failure("unknown_document", detail=str(error)) from None
-    reading = Reading(
-        ctx, document, page_options(ctx, document, args), retention(ctx, args), only_failed=args.pages == "failed"
+    if args.range is None:
+        return _read_document(ctx, document, args)
+    if args.range == "join":
+        return _join(ctx, document, args)
+    return _read_range(ctx, document, args, PageRange(*args.range))
+
+
+def _read_document(ctx: Context, document: Document, args: OcrArgs) -> OcrResult | SplitResult:
+    reading = Reading(ctx, document, args)
+    done = _guarded(ctx, reading, reading.run)
+    if isinstance(done, Split):
+        for pages in done.ranges:
+            ranged = args.of_range(pages, done.options)
+            key = range_key(done.revision_id, pages)
+            ctx.follow_ups.append(FollowUp(ctx.kind, ranged, document.document_id, key, range_of=done.revision_id))
+        return SplitResult(revision_id=done.revision_id, pages=done.pages, ranges=len(done.ranges))
+    _classify(ctx, document, args)
+    return _result(done)
+
+
+def _read_range(ctx: Context, document: Document, args: OcrArgs, pages: PageRange) -> RangeResult | None:
+    reading = RangeReading(ctx, document, args, pages)
+    done = _guarded(ctx, reading, reading.run)
+    if reading.read_again:
+        again = args.model_dump(mode="json", include={"keep", "trigger"}, exclude_none=True) | {"pages": "failed"}
+        key = document_key(document.document_id)
+        ctx.follow_up(ctx.kind, again, document_id=document.document_id, unique=key)
+    if done is None:
+        return None
+    result = _result(done)
+    return RangeResult(
+        first_page=pages.first,
+        last_page=pages.last,
+        **result.model_dump(include=set(RangeResult.model_fields) - {"first_page", "last_page"}),
     )
+
+
+def _join(ctx: Context, document: Document, args: OcrArgs) -> OcrResult | None:
     try:
-        done = reading.run()
+        done = Joining(ctx, document, args).run()
+    except UnreadableDocument as error:
+        raise Failure(error.code, detail=error.detail) from error
+    if done is None:
+        return None
+    _classify(ctx, document, args)
+    return _result(done)
+
+
+def _classify(ctx: Context, document: Document, args: OcrArgs) -> None:
+    follow_up = {} if args.trigger is None else {"trigger": args.trigger}
+    ctx.follow_up("classify", follow_up, document_id=document.document_id)
+
+
+def _guarded(ctx: Context, work: _Work, run: Callable[[], Done]) -> Done:
+    """Reads the document, or says why it cannot be read, in the words of a handler."""
+    document = work.document
+    try:
+        return run()
     except (OcrFailure, OriginalError, UnreadableDocument) as error:
-        _record_failure(ctx, reading, error.code)
+        if error.code in ("source_changed", "source_missing"):
+            ctx.log.error("the original of document {} of tenant {}: {}", document.document_id, ctx.tenant, error.code)
+        work.record_failure(error.code)
         raise Failure(error.code, detail=error.detail) from error
     except StorageGone as error:
         ctx.log.warning("document {} waits for its storage: {}", document.document_id, error)
@@ -83,19 +190,6 @@ def ocr(ctx: Context, args: OcrArgs) -> OcrResult:
         raise
     except psycopg.errors.DiskFull as error:
         raise Failure("no_space", detail="the database's disk is full", retry=True) from error
-    follow_up = {} if args.trigger is None else {"trigger": args.trigger}
-    ctx.follow_up("classify", follow_up, document_id=document.document_id)
-    return _result(done)
-
-
-def _record_failure(ctx: Context, reading: Reading, code: str) -> None:
-    document_id = reading.document.document_id
-    if code in ("source_changed", "source_missing"):
-        ctx.log.error("the original of document {} of tenant {}: {}", document_id, ctx.tenant, code)
-    with ctx.transaction() as connection:
-        reading.give_up(connection)
-        # Text that was read before stays good, unless the original is not what was read.
-        ctx.documents.set_failure(connection, document_id, code, keep_status=code not in _ORIGINAL_CODES)
 
 
 def _result(done: PageCounts) -> OcrResult:

@@ -94,7 +94,9 @@ def tenant_passwords(ctx: Context) -> list[str]:
         ) from fault
     except UnusablePasswordFile as fault:
         ctx.log.error("the password file of tenant {} cannot be used: {}", ctx.tenant, fault)
-        raise OcrFailure("encrypted", f"the PDF needs a password, and the tenant's password file: {fault}") from fault
+        raise OcrFailure(
+            "encrypted", f"the PDF needs a password; the tenant's password file was not used: {fault}"
+        ) from fault
 
 
 def _needed(ctx: Context) -> str:

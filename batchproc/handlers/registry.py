@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from batchproc.core.errors import UsageError
 from batchproc.core.job import KindSpec, Lane
 from batchproc.core.limits import CODE
+from batchproc.core.rates import parse_rate
 from batchproc.settings import Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -53,6 +54,8 @@ def handler(
     cap: float | None = None,
     bundle: int = 1,
     limit: int | None = None,
+    rate: str | None = None,
+    burst: int | None = None,
     unique_while_running: bool = False,
     lane: Lane | None = None,
     failure_codes: Collection[str] = (),
@@ -91,6 +94,8 @@ def handler(
         stall_timeout=stall_timeout,
         bundle=bundle,
         limit=limit,
+        rate=None if rate is None else _rate(name, rate),
+        burst=burst,
         unique_while_running=unique_while_running,
         lane=lane,
         failure_codes=frozenset(failure_codes),
@@ -220,6 +225,13 @@ def _args_model(function: Callable[..., Any]) -> type[BaseModel]:
             f"the args of {_place(function)} have no pydantic model", "annotate its second parameter with one"
         )
     return annotation
+
+
+def _rate(kind: str, text: str) -> float:
+    try:
+        return parse_rate(text)
+    except ValueError as error:
+        raise UsageError(f"the rate of kind {kind} {error}", "rate=... of its handler") from None
 
 
 def _place(function: Any) -> str:

@@ -57,7 +57,11 @@ def version() -> str:
     return f"lingua {metadata.version(DETECTION_PACKAGE)}"
 
 
-def recognise_detecting(read: Callable[[tuple[str, ...]], Recognised], candidates: tuple[str, ...]) -> Recognised:
+def recognise_detecting(
+    read: Callable[[tuple[str, ...]], Recognised],
+    candidates: tuple[str, ...],
+    loading_order: Callable[[tuple[str, ...]], tuple[str, ...]],
+) -> Recognised:
     """A page as read with its own language first.
 
     It is read with the candidates as they are, and once more, with the detected one in front, if that was not there:
@@ -67,6 +71,8 @@ def recognise_detecting(read: Callable[[tuple[str, ...]], Recognised], candidate
     Args:
         read: recognises the page in these languages.
         candidates: at least one, the most likely first.
+        loading_order: the order in which the engine tries languages; where that stays, a second reading would be the
+            first one again.
 
     Raises:
         OcrFailure: what ``read`` raises; `missing_language` where lingua is not installed.
@@ -75,7 +81,10 @@ def recognise_detecting(read: Callable[[tuple[str, ...]], Recognised], candidate
     detected = detect(first.text, candidates)
     if detected is None or detected == candidates[0]:
         return first
-    second = read((detected, *(language for language in candidates if language != detected)))
+    again = (detected, *(language for language in candidates if language != detected))
+    if loading_order(again) == loading_order(candidates):
+        return replace(first, languages=again)
+    second = read(again)
     calls = first.engine_calls + second.engine_calls
     return replace(second if _is_no_worse(second, first) else first, engine_calls=calls)
 

@@ -6,8 +6,7 @@ import ctypes
 import io
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import pypdfium2.raw as raw  # type: ignore[import-untyped]  # it ships no types
@@ -18,17 +17,20 @@ from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.image_headers import Size, jbig2_sizes, jpeg2000_size, jpeg_size
 from batchproc.ocr.layout import Box
+from batchproc.ocr.pdf_objects import PlacedImage
 from batchproc.ocr.shown import Shown
 
 LARGE_SHARE: Final = 0.25
-"""Part of a page: an image that covers as much is missed when it is not there."""
+"""Part of a page: images that cover as much are missed when they are not there."""
 
-_MOST_LARGE: Final = 16
-_END: Final = b"\xff\xd9"
-_WITHIN: Final = 1024
+_MOST_STRIPS: Final = 64
+"""Images that are looked at, to see whether they are missed together."""
+
+END: Final = b"\xff\xd9"
+END_WITHIN: Final = 1024
 """Bytes from the end of a JPEG within which its end is marked."""
 
-_PADDING: Final = b" " * 16
+PADDING: Final = b" " * 16
 """With these, which make up for a few of its smallest blocks, a JPEG that lacks but the mark of its end is whole."""
 
 _MOST_FILTERS: Final = 8
@@ -44,33 +46,56 @@ _OWN_SIZE: Final = _JPEG | {"JPXDecode", "JBIG2Decode"}
 _FLATE: Final = frozenset({"FlateDecode", "Fl"})
 
 
-def check_data(item: Any, bounds: Bounds) -> None:
-    """Judges an image object of pdfium by the header of its data, which are not decoded.
+def check_size(image: PlacedImage, bounds: Bounds) -> None:
+    """Judges an image by its dictionary and by the header of its data, which are not decoded.
 
     Raises:
         OcrFailure: `too_large`.
     """
-    name, data = _coded(item, _UNPACKED)
+    bounds.check_pixels(image.width, image.height)
+    name, data = _coded(image.item, _UNPACKED)
     for width, height in _sizes(name, data):
         bounds.check_pixels(width, height)
 
 
-def check_large(page: Any, bounds: Bounds) -> None:
-    """Judges the large images of pypdfium2's page, by decoding them: of a bad one pdfium shows nothing, or a part.
+def lost_image(page: Any, bounds: Bounds, is_read: Callable[[Box], bool] = lambda _: False) -> OcrFailure | None:
+    """What is wrong with an image of pypdfium2's page, if pdfium does not show a large part of the page for it.
 
-    Raises:
-        OcrFailure: `too_large`; `unreadable_file`, one cannot be decoded, or is a JPEG that is cut off.
+    The images are decoded for it, the largest first: one, or several together, such as the strips of a scan.
+
+    Args:
+        is_read: whether what an image says at this place of the page, in points as it is shown, is known anyway.
+
+    Returns:
+        `too_large`; `unreadable_file` if it cannot be decoded, or is a JPEG that is cut off; None if little is lost.
     """
     shown = Shown.of(page)
     whole = Box(0, 0, shown.width, shown.height)
     least = LARGE_SHARE * whole.area
-    large = (image for image in pdf_objects.images(page.raw) if shown.box(*image.box).shared(whole) >= least)
-    for image in islice(large, _MOST_LARGE):
-        bounds.check_pixels(image.width, image.height)
-        check_data(image.item, bounds)
+    placed = [(shown.box(*image.box), image) for image in pdf_objects.images(page.raw)]
+    shares = [(box.shared(whole), box, image) for box, image in placed]
+    large = sorted((one for one in shares if one[0] * _MOST_STRIPS >= least), key=lambda one: -one[0])[:_MOST_STRIPS]
+    left, lost = sum(area for area, _, _ in large), 0.0
+    for area, box, image in large:
+        if lost + left < least:
+            return None
+        left -= area
+        failure = None if is_read(box) else _failure_of(image, bounds)
+        lost += area if failure is not None else 0.0
+        if lost >= least:
+            return failure
+    return None
+
+
+def _failure_of(image: PlacedImage, bounds: Bounds) -> OcrFailure | None:
+    try:
+        check_size(image, bounds)
         with memory.room(memory.PER_PIXEL * image.width * image.height):
             require_decodable([image.item])
             _require_whole(image.item)
+    except OcrFailure as failure:
+        return failure
+    return None
 
 
 def require_decodable(items: Iterable[Any]) -> None:
@@ -88,9 +113,9 @@ def require_decodable(items: Iterable[Any]) -> None:
 
 def _require_whole(item: Any) -> None:
     name, data = _coded(item, _MOST_UNPACKED)
-    if name not in _JPEG or _END in data[-_WITHIN:]:
+    if name not in _JPEG or END in data[-END_WITHIN:]:
         return
-    stream = io.BytesIO(data + _PADDING)
+    stream = io.BytesIO(data + PADDING)
     try:
         with warnings.catch_warnings(), Image.open(stream, formats=["JPEG"]) as image:
             warnings.simplefilter("ignore")

@@ -69,6 +69,9 @@ class Engine(Protocol):
     def languages(self) -> set[str]:
         """The languages that it has data for."""
 
+    def loading_order(self, languages: tuple[str, ...]) -> tuple[str, ...]:
+        """The languages in the order in which it tries them: what has the same order is read the same."""
+
     def data_hash_of(self, languages: tuple[str, ...]) -> str:
         """A hash of the data that recognition in these languages depends on, unchanged when others come and go.
 

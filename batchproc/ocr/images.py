@@ -12,19 +12,24 @@ from PIL import ExifTags, Image, ImageChops, ImageOps
 
 from batchproc.ocr import image_headers, memory, tiff
 from batchproc.ocr.bounds import Bounds
+from batchproc.ocr.embedded_images import END, END_WITHIN, PADDING
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.formats import PILLOW_FORMATS
 from batchproc.ocr.pages import PageImage
-from batchproc.ocr.pixels import to_grey
+from batchproc.ocr.pixels import any_size, to_grey
 from batchproc.ocr.resolution import credible, squared, useful
 from batchproc.ocr.stated_resolution import Stated, stated_by
-from batchproc.ocr.stream import SourceStream
+from batchproc.ocr.stream import SourceReader, SourceStream
 
 _SIDEWAYS: Final = (5, 6, 7, 8)  # EXIF orientations that swap width and height
 
 
 class ImageSource:
-    """An open image file. See `batchproc.ocr.pages.Source`."""
+    """An open image file. See `batchproc.ocr.pages.Source`.
+
+    Attributes:
+        is_read_wrong: a TIFF with a page that Pillow would read wrong, or not at all: for `batchproc.ocr.odd_tiffs`.
+    """
 
     title: Final = None
     flags: Final[tuple[str, ...]] = ()
@@ -38,9 +43,12 @@ class ImageSource:
         self.media_type = media_type
         self._bounds = bounds
         self._stream = stream
+        self.is_read_wrong = False
         tiff.prepare()
-        with _decoding(stream):
+        with decoding(stream):
             self._check_header()
+            if media_type == "image/jpeg" and not _has_end(stream):
+                stream = self._stream = SourceReader(stream.raw.extended(PADDING))
             stream.seek(0)
             self._image = Image.open(stream, formats=[PILLOW_FORMATS[media_type]])
         try:
@@ -94,10 +102,15 @@ class ImageSource:
         chain = tiff.Chain(self._stream) if self.media_type == "image/tiff" else None
         for index in range(self._bounds.max_pages + 1):
             try:
-                with _decoding(self._stream):
-                    has_frame = self._has_frame(index)
+                with decoding(self._stream):
+                    try:
+                        has_frame = self._has_frame(index)
+                    except SyntaxError:  # a kind of directory that Pillow does not know
+                        self.is_read_wrong = chain is not None
+                        raise
                     if chain is not None:
                         chain.follow(has_frame)
+                        self.is_read_wrong = self.is_read_wrong or tiff.is_read_wrong(self._image)
                     if not has_frame:
                         return
             except OcrFailure as failure:
@@ -133,13 +146,12 @@ class ImagePage:
         return None
 
     def image(self, dpi: int) -> PageImage:
-        with _decoding(self._stream):
+        with decoding(self._stream):
             self._image.seek(self._index)
             width, height = self._image.size
             self._bounds.check_pixels(width, height)
             self._bounds.check_pixels(*tiff.block(self._image))
-            tiff.require_sound(self._image)
-        with memory.room(memory.PER_PIXEL * width * height), _decoding(self._stream):
+        with memory.room(memory.PER_PIXEL * width * height), decoding(self._stream):
             resolution = credible(self._image.size, self._stated())
             inverted = tiff.counts_from_white(self._image)
             if self._image.mode == "RGB":
@@ -153,16 +165,17 @@ class ImagePage:
         return stated.turned() if _orientation(self._image) in _SIDEWAYS else stated
 
 
-@contextmanager
-def _decoding(stream: io.BufferedReader[SourceStream]) -> Iterator[None]:
-    """Turns whatever Pillow throws at a damaged file into `unreadable_file`, and silences what it would print.
+def _has_end(stream: io.BufferedReader[SourceStream]) -> bool:
+    """Whether the end of a JPEG is marked; without the mark, all of its pixels may still be there."""
+    stream.seek(max(0, stream.raw.size - END_WITHIN))
+    return END in stream.read(END_WITHIN)
 
-    Its own limit of pixels is off meanwhile: `Bounds` decides, from the same header.
-    """
-    limit = Image.MAX_IMAGE_PIXELS
-    Image.MAX_IMAGE_PIXELS = None
+
+@contextmanager
+def decoding(stream: io.BufferedReader[SourceStream]) -> Iterator[None]:
+    """Turns whatever Pillow throws at a damaged file into `unreadable_file`, and silences what it would print."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), any_size():
             warnings.simplefilter("ignore")
             yield
     except (OcrFailure, MemoryError):
@@ -172,8 +185,6 @@ def _decoding(stream: io.BufferedReader[SourceStream]) -> Iterator[None]:
             raise
         stream.raw.raise_storage_error()
         raise OcrFailure("unreadable_file", f"Pillow cannot decode the image ({type(error).__name__})") from error
-    finally:
-        Image.MAX_IMAGE_PIXELS = limit
 
 
 def _upright(image: Image.Image) -> Image.Image:

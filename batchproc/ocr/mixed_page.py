@@ -6,6 +6,7 @@ Drawn so, it also tells whether there is more than the images that are known: se
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -36,6 +37,10 @@ LEGIBLE: Final = 60.0
 """Confidence of a line, or of a word in a worse line, within an image of a page that has text of its own. In a map and
 in logos real words had 69 and more, most of them 90; others (dashes and strokes apart) 67 at most, mostly 0 to 58."""
 
+SAID: Final = 0.8
+"""Part of the words read in an image, where the layer has others, from which on the layer, which has them elsewhere,
+was put down carelessly by an OCR program: 0.97 of a letter whose layer had another pitch of lines."""
+
 BORDER: Final = 10.0
 """Points that are put around an image: of letters that touch an edge, Tesseract found none."""
 
@@ -56,6 +61,7 @@ class MixedText:
         engine_calls: also those that gave no word worth keeping.
         rotation, skew, languages: see `batchproc.ocr.engine.Recognised`.
         dpi, dpi_estimated: see `batchproc.ocr.pages.PageImage`; None if nothing was recognised.
+        lost: what is wrong with a large image whose text is not in `text`, since it is not shown; None without such.
     """
 
     text: str
@@ -66,6 +72,7 @@ class MixedText:
     languages: tuple[str, ...] = ()
     dpi: int | None = None
     dpi_estimated: bool = False
+    lost: OcrFailure | None = None
 
 
 @dataclass(frozen=True)
@@ -91,12 +98,23 @@ def with_images(layer: TextLayer, read: Callable[[PageImage], Recognised], *, dp
     Raises:
         OcrFailure: of the engine. An image that cannot be decoded, or is too large, is passed over: the page has text.
     """
+    found = _with_images(layer, read, dpi)
+    if found is None or not layer.image_regions():
+        return found and found[0]
+    text, hidden = found
+    return replace(text, lost=layer.lost_image(lambda box: _letters_in(box, hidden) >= FEW_ON_SCAN))
+
+
+def _with_images(
+    layer: TextLayer, read: Callable[[PageImage], Recognised], dpi: int
+) -> tuple[MixedText, Sequence[Line]] | None:
+    """What came of both, and the invisible lines of the layer."""
     regions = layer.image_regions()
     look = _look(layer)
     unread_marks = unread_regions(look, layer.size(), (), regions) if look is not None else ()
     placed = layer.placed() if regions or unread_marks or layer.unmapped > 0 else None
     if placed is None:
-        return MixedText(layer.text)
+        return MixedText(layer.text), ()
     unread = [box for box in regions if _is_unread(layer, box, placed.hidden)]
     others = [line for line in placed.hidden if not _lies_in_any(line, unread)]
     if placed.unmapped:  # they are in the pictures from now on
@@ -108,15 +126,17 @@ def with_images(layer: TextLayer, read: Callable[[PageImage], Recognised], *, dp
     if not own:
         return None
     regions_read = list(_read(layer, unread, read, dpi))
+    calls = sum(region.found.engine_calls for region in regions_read)
+    if _is_displaced(own, regions_read):
+        return MixedText(layer.text, engine_calls=calls), placed.hidden
     own, covered = _without_covered(layer, own, regions_read)
     if not own:
         return None
-    calls = sum(region.found.engine_calls for region in regions_read)
     kept = _worth_keeping(layer, regions_read, own)
     if not kept:
         unchanged = len(others) == len(placed.hidden) and not covered and not placed.unmapped
-        return MixedText(layer.text if unchanged else merged_text(own, ()), engine_calls=calls)
-    return _put_together(layer, own, kept, calls)
+        return MixedText(layer.text if unchanged else merged_text(own, ()), engine_calls=calls), placed.hidden
+    return _put_together(layer, own, kept, calls), placed.hidden
 
 
 def _look(layer: TextLayer) -> Image.Image | None:
@@ -196,6 +216,18 @@ def _read(
             again = read(image)
             found = replace(again, engine_calls=found.engine_calls + again.engine_calls)
         yield _Region(box, tuple(_in_points(box, found, image, scale)), found, image)
+
+
+def _is_displaced(own: Iterable[Line], read: Iterable[_Region]) -> bool:
+    """Whether the layer says what was read, only elsewhere: in those parts of the page it has other words."""
+    said, found = Counter[str](), Counter[str]()
+    there = 0
+    for line in own:
+        said.update(word.text for word in line.words)
+        there += sum(region.box.holds(word.box.centre) for region in read for word in line.words)
+    for region in read:
+        found.update(word.text for line in _legible(region.lines) for word in line.words)
+    return 2 * there >= found.total() > 0 and (found & said).total() >= SAID * found.total()
 
 
 def _in_points(box: Box, found: Recognised, image: PageImage, scale: float) -> Iterator[Line]:

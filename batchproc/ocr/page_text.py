@@ -14,6 +14,7 @@ from batchproc.ocr.layout import Line
 from batchproc.ocr.missed_words import seen_on, with_missed_words
 from batchproc.ocr.mixed_page import with_images
 from batchproc.ocr.pages import PageImage, SourcePage, TextLayer
+from batchproc.ocr.pixels import any_size
 from batchproc.ocr.reading_order import merged_text
 from batchproc.ocr.recognition import recognise
 from batchproc.ocr.text_layer import is_real
@@ -47,7 +48,8 @@ class PageText:
 
     Attributes:
         state: "text" when all of it is from the page's own layer, "ocr" when some of it was recognised, or "blank":
-            decided from the pixels, so an "ocr" page may have no text.
+            decided from the pixels, so an "ocr" page may have no text. "failed" when some of it is missing, since a
+            large image of the page could not be shown.
         text: lines end in line feeds.
         confidence: 0 to 100, mean over the recognised words in it; None without such.
         words: in `text`, separated by white space.
@@ -58,9 +60,10 @@ class PageText:
         dpi_estimated: the file named no credible resolution.
         languages: what it was recognised in; empty unless its state is "ocr".
         engine_calls: how often the engine was called, also for images that turned out to hold no words.
+        failure_code: what is wrong with that image, one of `batchproc.ocr.errors.FAILURE_CODES`; only with "failed".
     """
 
-    state: Literal["text", "ocr", "blank"]
+    state: Literal["text", "ocr", "blank", "failed"]
     text: str
     confidence: float | None
     words: int
@@ -71,32 +74,48 @@ class PageText:
     dpi_estimated: bool = False
     languages: tuple[str, ...] = ()
     engine_calls: int = 0
+    failure_code: str | None = None
 
 
 def read_page(page: SourcePage, engine: Engine, options: PageOptions) -> PageText:
     """Reads one page.
 
     Raises:
-        OcrFailure: this page cannot be read.
+        OcrFailure: nothing of this page can be read.
         OSError: the storage failed.
     """
     started = time.perf_counter()
+    with any_size():
+        text, lost = _read_whole(page, engine, options)
+    if lost is not None:
+        if not text.words:
+            raise lost
+        text = replace(text, state="failed", failure_code=lost.code)
+    return replace(text, seconds=time.perf_counter() - started)
+
+
+def _read_whole(page: SourcePage, engine: Engine, options: PageOptions) -> _Found:
     found = None
     if options.mode == "skip":
         layer = page.text_layer()
         found = _kept(layer, engine, options) if layer is not None and is_real(layer) else None
-    return replace(found or _recognised(page, engine, options), seconds=time.perf_counter() - started)
+    return found or _recognised(page, engine, options)
 
 
-def _kept(layer: TextLayer, engine: Engine, options: PageOptions) -> PageText | None:
+_Found = tuple[PageText, OcrFailure | None]
+"""What was read, and why that is not all."""
+
+
+def _kept(layer: TextLayer, engine: Engine, options: PageOptions) -> _Found | None:
     """The layer with what images add to it; None if it does not count."""
     found = with_images(layer, lambda image: _read(image, WithLayout(engine), options), dpi=options.dpi)
     if found is None:
         return None
     words = len(found.text.split())
     if found.confidence is None:
-        return PageText("text", found.text, None, words, 0, 0.0, None, engine_calls=found.engine_calls)
-    return PageText(
+        text = PageText("text", found.text, None, words, 0, 0.0, None, engine_calls=found.engine_calls)
+        return text, found.lost
+    text = PageText(
         "ocr",
         found.text,
         found.confidence,
@@ -109,11 +128,16 @@ def _kept(layer: TextLayer, engine: Engine, options: PageOptions) -> PageText | 
         found.languages,
         found.engine_calls,
     )
+    return text, found.lost
 
 
-def _recognised(page: SourcePage, engine: Engine, options: PageOptions) -> PageText:
+def _recognised(page: SourcePage, engine: Engine, options: PageOptions) -> _Found:
     """The page from its pixels."""
     image = page.image(options.dpi)
+    return _from_pixels(page, image, engine, options), image.lost
+
+
+def _from_pixels(page: SourcePage, image: PageImage, engine: Engine, options: PageOptions) -> PageText:
     written = _seen_layer(page, image) if options.mode == "redo" else []
     blank = is_blank(image.pixels, image.dpi)
     if blank and written:
@@ -147,7 +171,11 @@ def _read(image: PageImage, engine: Engine, options: PageOptions) -> Recognised:
     def read(languages: tuple[str, ...]) -> Recognised:
         return recognise(engine, image, languages=languages, orientation=options.orientation)
 
-    return recognise_detecting(read, options.languages) if options.detect else read(options.languages)
+    return (
+        recognise_detecting(read, options.languages, engine.loading_order)
+        if options.detect
+        else read(options.languages)
+    )
 
 
 def _seen_layer(page: SourcePage, image: PageImage) -> list[Line]:

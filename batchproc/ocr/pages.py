@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from PIL import Image
 
+from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.layout import Box, Line
 
 
@@ -18,11 +20,13 @@ class PageImage:
         pixels: mode "L", 0 black to 255 white, square pixels, transparency on white, turned as the file says.
         dpi: resolution of `pixels` in dots per inch.
         dpi_estimated: the file names none, or an absurd one.
+        lost: what is wrong with a large image that belongs to the page and is not shown; None when all are.
     """
 
     pixels: Image.Image
     dpi: int
     dpi_estimated: bool = False
+    lost: OcrFailure | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,15 @@ class TextLayer(Protocol):
         """A part of the page as pixels, without this text as a rule.
 
         Raises:
-            OcrFailure: `too_large`, before any pixel is decoded.
+            OcrFailure: `too_large`, before any pixel is decoded, or `unreadable_file`. An image that is too large, or
+                cannot be decoded, is left out, unless nothing is seen without.
+        """
+
+    def lost_image(self, is_read: Callable[[Box], bool]) -> OcrFailure | None:
+        """What is wrong with a large image of the page that is not shown, or only a part of it; None if all are.
+
+        Args:
+            is_read: whether this text says what stands in an image at this place, which then is no loss.
         """
 
 
@@ -90,14 +102,15 @@ class SourcePage(Protocol):
         """The page's own text, or None when it has none, or in too many pieces to be looked at.
 
         Raises:
-            OcrFailure: `too_large` or `unreadable_file`.
+            OcrFailure: `too_large`, for its text; `unreadable_file`.
         """
 
     def image(self, dpi: int) -> PageImage:
         """The page as pixels, rendered at `dpi`; a scanned image keeps its own resolution unless far from useful.
 
         Raises:
-            OcrFailure: `too_large`, before any pixel is decoded; `unreadable_file`.
+            OcrFailure: `too_large`, before any pixel is decoded; `unreadable_file`. An image on the page that is
+                either is left out, unless nothing is seen without: see `PageImage.lost`.
         """
 
 

@@ -17,6 +17,7 @@ import pypdfium2.raw as raw  # type: ignore[import-untyped]
 from batchproc.ocr import memory, pdf_scan
 from batchproc.ocr.bounds import NOMINAL_DPI, Bounds
 from batchproc.ocr.errors import OcrFailure
+from batchproc.ocr.pdf_repair import with_trailer
 from batchproc.ocr.render import PdfPage
 from batchproc.ocr.stream import SourceStream
 
@@ -53,8 +54,16 @@ class PdfSource:
         self._bounds = bounds
         self._stream = stream
         self._page: PdfPage | None = None
+        self._is_mended = False
         marks = pdf_scan.marks(stream, bounds)
-        self._document, self._password = _open_document(stream, passwords)
+        try:
+            self._document, self._password = _open_document(stream, passwords)
+        except OcrFailure as failure:
+            mended = with_trailer(stream) if failure.code == "unreadable_file" else None
+            if mended is None:
+                raise
+            self._stream, self._is_mended = mended, True
+            self._document, self._password = _open_document(mended, passwords)
         try:
             self.page_count = len(self._document)
             bounds.check_pages(self.page_count)
@@ -72,7 +81,10 @@ class PdfSource:
         self._forget_pages()
         try:
             with memory.room():
-                self._page = PdfPage(self._document[index], self._bounds)
+                page = self._document[index]
+                self._page = PdfPage(page, self._bounds)
+            if self._is_mended and raw.FPDFPage_CountObjects(page) == 0:
+                raise OcrFailure("unreadable_file", "nothing of the page is left in a PDF whose end is missing")
         except pdfium.PdfiumError as error:
             self._stream.raw.raise_storage_error()
             raise OcrFailure("unreadable_file", "pdfium cannot load the page") from error

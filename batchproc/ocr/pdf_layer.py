@@ -12,7 +12,9 @@ import pypdfium2 as pdfium  # type: ignore[import-untyped]  # it ships no types
 import pypdfium2.raw as raw  # type: ignore[import-untyped]
 
 from batchproc.ocr import memory, pdf_objects
+from batchproc.ocr.bounds import Bounds
 from batchproc.ocr.coverage import Coverage
+from batchproc.ocr.embedded_images import lost_image
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.layout import Box
 from batchproc.ocr.pages import PageImage, PlacedText
@@ -72,13 +74,16 @@ class _Contents:
 class PdfTextLayer:
     """See `batchproc.ocr.pages.TextLayer`."""
 
-    def __init__(self, page: Any, text: str, traits: TextTraits, render: Callable[[Box, int], PageImage]) -> None:
+    def __init__(
+        self, page: Any, text: str, traits: TextTraits, render: Callable[[Box, int], PageImage], bounds: Bounds
+    ) -> None:
         self.text: Final = text
         self.unmapped: Final = traits.unmapped
         self.misshapen: Final = traits.misshapen
         self._page = page
         self._shown = Shown.of(page)
         self._render = render
+        self._bounds = bounds
         self._unmapped: frozenset[int] = frozenset()
 
     def size(self) -> tuple[float, float]:
@@ -90,8 +95,11 @@ class PdfTextLayer:
     def picture(self, region: Box, dpi: int, *, with_text: bool = False) -> PageImage:
         if with_text:
             return self._render(region, dpi)
-        with pdf_objects.without_text(self._page.raw, but=self._unmapped):
+        with pdf_objects.without(pdf_objects.texts(self._page.raw, but=self._unmapped)):
             return self._render(region, dpi)
+
+    def lost_image(self, is_read: Callable[[Box], bool]) -> OcrFailure | None:
+        return lost_image(self._page, self._bounds, is_read)
 
     def placed(self) -> PlacedText | None:
         hides = self._hiding()

@@ -85,8 +85,8 @@ def has_more_texts(page: Any, most: int) -> bool:
     Raises:
         OcrFailure: `too_large`, the page has more than `MAX_OBJECTS` objects.
     """
-    texts = (kind for kind, _, _ in objects(page) if kind == raw.FPDF_PAGEOBJ_TEXT)
-    return next(islice(texts, most, None), None) is not None
+    found = (kind for kind, _, _ in objects(page) if kind == raw.FPDF_PAGEOBJ_TEXT)
+    return next(islice(found, most, None), None) is not None
 
 
 def address(item: Any) -> int:
@@ -94,23 +94,25 @@ def address(item: Any) -> int:
     return ctypes.cast(item, ctypes.c_void_p).value or 0
 
 
-@contextmanager
-def without_text(page: Any, *, but: Collection[int] = ()) -> Iterator[None]:
-    """While this lasts, the page is rendered without its text objects, so that only images and drawings are left.
+def texts(page: Any, *, but: Collection[int] = ()) -> list[Any]:
+    """The text objects of a page, apart from those with an address in `but`."""
+    return [
+        item for kind, item, _ in objects(page) if kind == raw.FPDF_PAGEOBJ_TEXT and not (but and address(item) in but)
+    ]
 
-    Those with an address in `but` stay.
+
+@contextmanager
+def without(items: Collection[Any]) -> Iterator[None]:
+    """While this lasts, the page is rendered without these objects, and none of them is decoded.
 
     A text page that is loaded meanwhile lacks them too.
     """
-    texts = [
-        item for kind, item, _ in objects(page) if kind == raw.FPDF_PAGEOBJ_TEXT and not (but and address(item) in but)
-    ]
-    for item in texts:
+    for item in items:
         raw.FPDFPageObj_SetIsActive(item, False)
     try:
         yield
     finally:
-        for item in texts:
+        for item in items:
             raw.FPDFPageObj_SetIsActive(item, True)
 
 

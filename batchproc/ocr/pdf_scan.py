@@ -63,7 +63,7 @@ def marks(stream: io.BufferedReader[SourceStream], bounds: Bounds) -> frozenset[
     """
     found: set[str] = set()
     left = _MOST_WORK
-    for start, window in _windows(stream):
+    for start, window in windows(stream):
         found |= _marks_in(window)
         for packed in _streams_in(start, window):
             if left <= 0 or not _is_suspect(packed, bounds):
@@ -75,8 +75,8 @@ def marks(stream: io.BufferedReader[SourceStream], bounds: Bounds) -> frozenset[
     return frozenset(found)
 
 
-def _windows(stream: io.BufferedReader[SourceStream]) -> Iterator[tuple[int, bytes]]:
-    """Pieces of the file and their positions; each begins with the last `_DICTIONARY` bytes of the one before."""
+def windows(stream: io.BufferedReader[SourceStream]) -> Iterator[tuple[int, bytes]]:
+    """Pieces of a file and their positions; each begins with the last `_DICTIONARY` bytes of the one before."""
     at, before = 0, b""
     while True:
         stream.seek(at)

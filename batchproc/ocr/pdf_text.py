@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pypdfium2.raw as raw  # type: ignore[import-untyped]  # it ships no types
 
-from batchproc.ocr import pdf_objects
+from batchproc.ocr import pdf_objects, right_to_left
 from batchproc.ocr.layout import Box, Line, Word, around
 from batchproc.ocr.pages import PlacedText
 from batchproc.ocr.shown import Shown
@@ -18,7 +18,10 @@ from batchproc.ocr.shown import Shown
 SAMPLED_CHARACTERS: Final = 200
 
 SMALLEST_LETTER: Final = 0.7
-"""Points: micro-print, the smallest that is ever printed, has 1."""
+"""Points: micro-print, the smallest that is ever printed, has 1. On a page smaller than a sheet of A4 it is accordingly
+less: that is a sheet which was scaled down."""
+
+_SHEET: Final = 842.0  # points: the longer side of A4
 
 FEW: Final = 10
 """More letters than this do not stand within the size of one."""
@@ -46,6 +49,7 @@ def text_traits(textpage: Any, count: int, shown: Shown) -> TextTraits:
     """Judged by a sample of the `count` characters of a text page; what lies outside the page is left out."""
     unmapped = seen = absurd = 0
     letters: list[Box] = []
+    smallest = SMALLEST_LETTER * min(1.0, max(shown.width, shown.height) / _SHEET)
     for index in range(0, count, max(1, count // SAMPLED_CHARACTERS)):
         code = raw.FPDFText_GetUnicode(textpage, index)
         if raw.FPDFText_IsGenerated(textpage, index) == 1 or chr(code).isspace():
@@ -56,7 +60,7 @@ def text_traits(textpage: Any, count: int, shown: Shown) -> TextTraits:
         seen += 1
         unmapped += raw.FPDFText_HasUnicodeMapError(textpage, index) == 1
         letters.append(box)
-        absurd += not SMALLEST_LETTER <= max(box.width, box.height) <= 2 * max(shown.width, shown.height)
+        absurd += not smallest <= max(box.width, box.height) <= 2 * max(shown.width, shown.height)
     if not seen:
         return TextTraits(0.0, 1.0)
     if seen > FEW and _are_on_one_spot(letters):
@@ -68,6 +72,14 @@ def _are_on_one_spot(letters: Sequence[Box]) -> bool:
     across, down = zip(*(letter.centre for letter in letters), strict=True)
     largest = max(max(letter.width, letter.height) for letter in letters)
     return bool(max(max(across) - min(across), max(down) - min(down)) < largest)
+
+
+class _Letter(NamedTuple):
+    """A character of a text page by its number in it; white space also by its place."""
+
+    at: int
+    text: str
+    box: Box
 
 
 class _Character(NamedTuple):
@@ -147,24 +159,49 @@ def read_lines(
         is_unmapped: told a text object, whether the letters of its font are to be left out.
     """
     reader = _Reader()
-    for index in range(count):
-        text = chr(raw.FPDFText_GetUnicode(textpage, index))
-        if text in _LINE_ENDS:
-            reader.end_line()
-        elif text.isspace():
-            reader.end_word()
-        elif text in _HYPHENS or text.isprintable() or "\ud800" <= text <= "\udfff":
-            box = _place(textpage, index, shown)
-            if not shown.holds(box):
+    for line in _lines(textpage, count, shown):
+        for letter in line:
+            if letter is None:
+                reader.end_word()
+            elif not shown.holds(letter.box):
                 reader.end_part()
-                continue
-            owner = raw.FPDFText_GetTextObject(textpage, index)
-            hidden = is_hidden(owner, box)
-            reader.add(_Character("-" if text in _HYPHENS else text, box, hidden, not hidden and is_unmapped(owner)))
-            if text in _HYPHENS:
-                reader.end_line()
-    reader.end_line()
+            else:
+                owner = raw.FPDFText_GetTextObject(textpage, letter.at)
+                hidden = is_hidden(owner, letter.box)
+                reader.add(_Character(letter.text, letter.box, hidden, not hidden and is_unmapped(owner)))
+        reader.end_line()
     return PlacedText(tuple(reader.visible), tuple(reader.hidden), reader.unmapped)
+
+
+def text_in_order(textpage: Any, count: int, shown: Shown) -> str:
+    """The text of a page that is read from right to left, or some of it; see `batchproc.ocr.right_to_left`."""
+    lines = (
+        "".join(" " if letter is None else letter.text for letter in line if letter is None or shown.holds(letter.box))
+        for line in _lines(textpage, count, shown)
+    )
+    return "\n".join(lines)
+
+
+def _lines(textpage: Any, count: int, shown: Shown) -> Iterator[list[_Letter | None]]:
+    """The lines of a text page as they are read; None is for white space, and an empty one may come between."""
+    text = [chr(raw.FPDFText_GetUnicode(textpage, index)) for index in range(count)]
+    is_right = right_to_left.HAS_LETTERS.search("".join(text)) is not None
+    mostly_right = is_right and right_to_left.share("".join(text)) >= right_to_left.MOST
+    line: list[_Letter | None] = []
+    spaces: list[_Letter] = []
+    for index, letter in enumerate([*text, "\n"]):
+        if letter.isspace() and letter not in _LINE_ENDS:
+            line.append(None)
+            if is_right:
+                spaces.append(_Letter(index, " ", _place(textpage, index, shown)))
+        elif letter in _HYPHENS or letter.isprintable() or "\ud800" <= letter <= "\udfff":
+            line.append(_Letter(index, "-" if letter in _HYPHENS else letter, _place(textpage, index, shown)))
+        if letter in _LINE_ENDS or letter in _HYPHENS:
+            letters = [found for found in line if found is not None]
+            if is_right and right_to_left.is_disordered(letters):
+                line = list(right_to_left.in_order([*letters, *spaces], mostly_right=mostly_right))
+            yield line
+            line, spaces = [], []
 
 
 def _place(textpage: Any, index: int, shown: Shown) -> Box:

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from PIL import Image, ImageChops, ImageMath, ImageOps
 
 _DEPTHS: Final = (8, 10, 12, 14, 16)
+_ONLY_WHITE: Final = (255, 255)
+_OPAQUE: Final = (255, 255)
+
+
+@contextmanager
+def any_size() -> Iterator[None]:
+    """Pillow's own limit of pixels is off meanwhile, which it applies even to parts of a page: `Bounds` has decided."""
+    limit = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = None
+    try:
+        yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
 
 
 def to_grey(image: Image.Image, *, inverted: bool = False) -> Image.Image:
@@ -34,7 +49,10 @@ def _on_white(image: Image.Image) -> Image.Image:
     if image.mode not in ("LA", "RGBA"):
         image = image.convert("RGBA")
     page = Image.new("L", image.size, 255)
-    page.paste(image.convert("L"), mask=image.getchannel("A"))
+    opacity = image.getchannel("A")
+    page.paste(image.convert("L"), mask=opacity)
+    if page.getextrema() == _ONLY_WHITE and opacity.getextrema() != _OPAQUE:
+        return ImageOps.invert(opacity)  # white on nothing, meant to lie on something dark
     return page
 
 

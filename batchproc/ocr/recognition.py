@@ -7,7 +7,7 @@ some milliseconds, and only words that are doubtful lead to a second reading.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from PIL import Image
@@ -15,7 +15,7 @@ from PIL import Image
 from batchproc.ocr.engine import Engine, Recognised
 from batchproc.ocr.light import evened, is_poor
 from batchproc.ocr.pages import PageImage
-from batchproc.ocr.skew import find_lines, straightened
+from batchproc.ocr.skew import Lines, find_lines, find_steep_lines, straightened
 
 SURE: Final = 65.0
 """A mean confidence from which on a page is taken to be upright. Measured with English data alone and with German: 72
@@ -29,6 +29,11 @@ BETTER: Final = 10.0
 TRUSTED_ORIENTATION: Final = 5.0
 """Confidence from which on an engine's orientation is believed. On readable drawn pages at 300 dpi (reduced to 150, as
 `TesseractEngine` does) wrong ones had 2.0 at most, on unreadable ones 3.5."""
+
+CLEAR_LINES: Final = 20.0
+"""Confidence of lines from which on no steeper ones are looked for. On drawn pages askew by more than can be found near
+level, what was found there (of tables: they have lines in many directions) had 12 at most, the right lines 27 to
+150."""
 
 LEAST_SKEW: Final = 1.0
 """Degrees from which on a page is straightened. Below, Tesseract read the drawn letters, columns and tables as well as
@@ -51,26 +56,68 @@ def recognise(engine: Engine, image: PageImage, *, languages: tuple[str, ...], o
     page = PageImage(pixels, image.dpi)
     if not orientation:
         return _read(engine, page, languages)
-    rotation, skew = 0, 0.0
     lines = find_lines(pixels, image.dpi)
-    if lines is not None:
-        if abs(lines.degrees) >= LEAST_SKEW:
-            skew = lines.degrees
-            page = PageImage(straightened(page.pixels, skew), image.dpi)
-        if lines.downwards:
-            page, rotation = _on_its_feet_or_head(engine, page)
-    found = _upright(engine, page, languages)
-    return replace(found, rotation=(rotation + found.rotation) % 360, skew=skew)
+    level, before = _levelled(engine, page, lines)
+    first = _read(engine, level, languages)
+    if before.skew and not _is_sure(first):
+        # Few words, a table or a drawing can look askew and be level.
+        as_it_lies = _read(engine, page, languages)
+        calls = first.engine_calls + as_it_lies.engine_calls
+        if (as_it_lies.confidence or 0.0) > (first.confidence or 0.0):
+            level, before, first = page, _Before(), as_it_lies
+        first = replace(first, engine_calls=calls)
+    steep = None if _is_sure(first) else _steeper(pixels, image.dpi, lines)
+    if steep is not None:
+        other, other_before = _levelled(engine, page, steep)
+        second = _read(engine, other, languages)
+        calls = first.engine_calls + second.engine_calls
+        if (second.confidence or 0.0) >= (first.confidence or 0.0) + BETTER:
+            level, before, first = other, other_before, second
+        first = replace(first, engine_calls=calls)
+    found = _upright(engine, level, first, languages)
+    return replace(found, rotation=(before.rotation + found.rotation) % 360, skew=before.skew)
 
 
-def _upright(engine: Engine, page: PageImage, languages: tuple[str, ...]) -> Recognised:
-    """The page read as it lies, and if that gives doubtful words, turned; the higher confidence wins.
+@dataclass(frozen=True)
+class _Before:
+    """How a page was turned before it was read: degrees clockwise."""
+
+    rotation: int = 0
+    skew: float = 0.0
+
+
+def _levelled(engine: Engine, page: PageImage, lines: Lines | None) -> tuple[PageImage, _Before]:
+    """The page with its lines level, from left to right, and how it was turned for it."""
+    if lines is None:
+        return page, _Before()
+    rotation, skew = 0, 0.0
+    if abs(lines.degrees) >= LEAST_SKEW:
+        skew = lines.degrees
+        page = PageImage(straightened(page.pixels, skew), page.dpi)
+    if lines.downwards:
+        page, rotation = _on_its_feet_or_head(engine, page)
+    return page, _Before(rotation, skew)
+
+
+def _steeper(pixels: Image.Image, dpi: int, lines: Lines | None) -> Lines | None:
+    """Lines that are clearer than those which were found near level, and further from it."""
+    if lines is not None and lines.confidence >= CLEAR_LINES:
+        return None
+    steep = find_steep_lines(pixels, dpi)
+    return steep if lines is None or (steep is not None and steep.confidence > lines.confidence) else None
+
+
+def _is_sure(found: Recognised) -> bool:
+    return found.confidence is not None and found.confidence >= SURE
+
+
+def _upright(engine: Engine, page: PageImage, first: Recognised, languages: tuple[str, ...]) -> Recognised:
+    """The page as it was read first, or if that gave doubtful words, turned; the higher confidence wins.
 
     It is turned as the engine says, else by 180 degrees: Tesseract reads lines that run downwards anyway, and with that
     all four are covered. Asking for the orientation first would cost every page a sixth of its time.
     """
-    first = _read(engine, page, languages)
-    if first.confidence is None or first.confidence >= SURE:
+    if first.confidence is None or _is_sure(first):
         return first
     turn = 180
     guess = engine.orientation(page.pixels, page.dpi)
@@ -80,8 +127,10 @@ def _upright(engine: Engine, page: PageImage, languages: tuple[str, ...]) -> Rec
         turn = guess.degrees or turn
     second = _read(engine, _turned(page, turn), languages)
     if second.confidence is not None and second.confidence >= first.confidence + BETTER:
-        return replace(second, rotation=(turn + second.rotation) % 360, engine_calls=2)
-    return replace(first, engine_calls=2)
+        found = replace(second, rotation=(turn + second.rotation) % 360)
+    else:
+        found = first
+    return replace(found, engine_calls=first.engine_calls + second.engine_calls)
 
 
 def _on_its_feet_or_head(engine: Engine, page: PageImage) -> tuple[PageImage, int]:

@@ -62,6 +62,10 @@ class SourceStream(io.RawIOBase):
         self._position += len(data)
         return len(data)
 
+    def extended(self, more: bytes) -> SourceStream:
+        """The same file as if it went on with `more`."""
+        return _Extended(self._stream if self._fd is None else self._fd, more)  # type: ignore[arg-type]  # one is there
+
     def raise_storage_error(self) -> None:
         """Tells a damaged file from damaged storage, after a library could not read it.
 
@@ -86,6 +90,26 @@ class SourceStream(io.RawIOBase):
             return os.fstat(self._fd).st_size
         assert self._stream is not None
         return self._stream.seek(0, os.SEEK_END)
+
+
+class _Extended(SourceStream):
+    """A file that goes on with other bytes; no descriptor has them."""
+
+    def __init__(self, data: BinaryIO | int, more: bytes) -> None:
+        super().__init__(data)
+        self._end = self.size
+        self._more = more
+        self.size += len(more)
+
+    def fileno(self) -> int:
+        raise io.UnsupportedOperation("a file with more bytes than its descriptor has")
+
+    def _read_at(self, position: int, count: int) -> bytes:
+        data = super()._read_at(position, count)
+        if len(data) < count and position + len(data) >= self._end:
+            at = position + len(data) - self._end
+            data += self._more[at : at + count - len(data)]
+        return data
 
 
 if TYPE_CHECKING:

@@ -53,6 +53,9 @@ class TesseractEngine:
     def languages(self) -> set[str]:
         return self._data.languages()
 
+    def loading_order(self, languages: tuple[str, ...]) -> tuple[str, ...]:
+        return loading_order(languages)
+
     def data_hash_of(self, languages: tuple[str, ...]) -> str:
         return self._data.hash_of(languages)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import logging
 import struct
 from functools import cache
@@ -12,6 +11,7 @@ from typing import BinaryIO, Final
 from PIL import Image, TiffImagePlugin
 
 from batchproc.ocr.errors import OcrFailure
+from batchproc.ocr.libtiff import library
 
 _BITS, _PHOTOMETRIC, _PLANAR = 258, 262, 284
 _TILE_WIDTH, _TILE_LENGTH = 322, 323
@@ -24,6 +24,7 @@ _BIG: Final = 43
 _FIELD_TYPES: Final = frozenset({*range(1, 14), 16, 17, 18})
 """TIFF 6.0, the first technical note of Adobe's, and BigTIFF."""
 
+_MOST_BYTES: Final = 1 << 63  # of a file, by the system's own offsets
 _MOST_FIELDS: Final = 4096
 """Of a directory: libtiff believes no more either."""
 
@@ -37,11 +38,10 @@ def prepare() -> None:
     it read big-endian 16-bit grey that counts from white, as it does little-endian.
     """
     logging.getLogger("PIL").addHandler(logging.NullHandler())
-    extension = importlib.util.find_spec("PIL._imaging")
-    library = ctypes.CDLL(extension.origin if extension is not None else None)
+    functions = library()
     for name in ("TIFFSetErrorHandler", "TIFFSetWarningHandler"):
-        if hasattr(library, name):
-            setter = getattr(library, name)
+        if hasattr(functions, name):
+            setter = getattr(functions, name)
             setter.argtypes, setter.restype = [ctypes.c_void_p], ctypes.c_void_p
             setter(None)
     negative = (TiffImagePlugin.MM, _WHITE_IS_ZERO, (1,), 1, (16,), ())
@@ -49,7 +49,7 @@ def prepare() -> None:
 
 
 def require_little_endian(head: bytes) -> None:
-    """Refuses big-endian BigTIFFs, whose number Pillow looks for at another place.
+    """Refuses big-endian BigTIFFs, whose number Pillow looks for at another place; `batchproc.ocr.libtiff` reads them.
 
     Raises:
         OcrFailure: `unreadable_file`.
@@ -74,13 +74,18 @@ class Chain:
         self._next = self._number("Q", head[8:16]) if self._is_big else self._number("I", head[4:8])
         self._seen: set[int] = set()
 
+    @property
+    def has_next(self) -> bool:
+        """Whether there is a directory that was not followed yet."""
+        return bool(self._next) and self._next not in self._seen
+
     def follow(self, has_frame: bool) -> None:
         """Judges the next directory, of which Pillow says that it is there, or that there is none.
 
         Raises:
             OcrFailure: `unreadable_file`, it is damaged, or Pillow has missed it.
         """
-        if self._next and self._next not in self._seen:
+        if self.has_next:
             self._seen.add(self._next)
             if not has_frame:
                 raise OcrFailure("unreadable_file", "a TIFF with a directory before this one that is cut short")
@@ -88,6 +93,8 @@ class Chain:
 
     def _link(self) -> int:
         """Where the directory is that follows; 0 after the last, also where there is nothing after its fields."""
+        if self._next >= _MOST_BYTES:
+            raise OcrFailure("unreadable_file", "a TIFF with a directory beyond the end of any file")
         self._stream.seek(self._next)
         code, entry = ("Q", 20) if self._is_big else ("H", 12)
         count = self._number(code, self._stream.read(struct.calcsize(f"={code}")))
@@ -108,16 +115,11 @@ class Chain:
         return int(struct.unpack(self._order + code, data)[0]) if len(data) == struct.calcsize(f"={code}") else 0
 
 
-def require_sound(image: Image.Image) -> None:
-    """Refuses what Pillow would read wrong: planes of more than eight bits apart, of which it takes every other byte.
-
-    Raises:
-        OcrFailure: `unreadable_file`.
-    """
+def is_read_wrong(image: Image.Image) -> bool:
+    """Whether Pillow would read it wrong: planes of more than eight bits apart, of which it takes every other byte."""
     tags = getattr(image, "tag_v2", {})
     bits = tags.get(_BITS, (1,))
-    if tags.get(_PLANAR) == _PLANES_APART and isinstance(bits, tuple) and len(bits) > 1 and max(bits) > 8:
-        raise OcrFailure("unreadable_file", f"a TIFF with planes of {max(bits)} bits apart, which Pillow cannot read")
+    return tags.get(_PLANAR) == _PLANES_APART and isinstance(bits, tuple) and len(bits) > 1 and max(bits) > 8
 
 
 def block(image: Image.Image) -> tuple[int, int]:

@@ -21,6 +21,9 @@ class WithLayout:
     def languages(self) -> set[str]:
         return self._engine.languages()
 
+    def loading_order(self, languages: tuple[str, ...]) -> tuple[str, ...]:
+        return self._engine.loading_order(languages)
+
     def data_hash_of(self, languages: tuple[str, ...]) -> str:
         return self._engine.data_hash_of(languages)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, time, timedelta
 from functools import partial
 from typing import Any, BinaryIO
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane, NewJob
 from batchproc.core.languages import asked_for
-from batchproc.core.limits import clean_value
+from batchproc.core.limits import Cleaner
 from batchproc.handlers.args import describe_invalid, validated_args
 from batchproc.handlers.registry import Registry
 from batchproc.ops import strict_json
@@ -24,6 +25,8 @@ from batchproc.queue.store import JobStore, Tenant
 
 ARGS_BYTES = 64 * 1024
 LINE_BYTES = 256 * 1024
+_PLAIN = 32
+_LARGEST = 2**63
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}")
 
 
@@ -139,21 +142,55 @@ def aware(moment: datetime | None) -> datetime | None:
 
 
 def storable_args(args: dict[str, Any]) -> dict[str, Any]:
-    """The args as they are stored: without what PostgreSQL cannot hold, and bounded.
+    """The args as they are stored: plain JSON, and bounded.
 
     Raises:
-        UsageError: more than 64 kB as JSON, nested too deeply, or no JSON at all.
+        UsageError: more than 64 kB as JSON, nested too deeply, with a character that cannot be stored, or no JSON at
+            all.
     """
+    cleaner = Cleaner()
     try:
         size = len(json.dumps(args, allow_nan=False))
         if size > ARGS_BYTES:
             raise UsageError(f"args of {size} bytes, at most {ARGS_BYTES}", "put the content elsewhere, pass its id")
-        cleaned: dict[str, Any] = clean_value(args)
+        cleaned: dict[str, Any] = cleaner.value(args)
     except RecursionError:
         raise _too_deep() from None
     except (TypeError, ValueError):
         raise UsageError("args that are no JSON", "use texts, finite numbers, lists and objects of those") from None
+    if cleaner.stripped:
+        raise UsageError("args with a NUL character or half a surrogate pair", "take it out: a database holds neither")
     return cleaned
+
+
+def of_tenant(jobs: Iterable[NewJob], tenant_id: int) -> Iterator[NewJob]:
+    """The jobs as that tenant's, with args that can be stored; raises UsageError as ``storable_args``."""
+    for job in jobs:
+        args = job.args if _is_plain(job.args) else storable_args(job.args)
+        yield replace(job, tenant_id=tenant_id, args=args)
+
+
+def _is_plain(args: dict[str, Any]) -> bool:
+    """Whether they can be stored as they are, by a quick look.
+
+    So few, short and printable that neither the size nor a character can be refused; others may be fine, too.
+    """
+    return (
+        type(args) is dict
+        and len(args) <= _PLAIN
+        and all(map(_is_plain_text, args))
+        and all(map(_is_plain_value, args.values()))
+    )
+
+
+def _is_plain_text(text: object) -> bool:
+    return type(text) is str and len(text) <= _PLAIN and text.isprintable()
+
+
+def _is_plain_value(value: object) -> bool:
+    if type(value) is int:
+        return -_LARGEST <= value <= _LARGEST
+    return value is None or type(value) is bool or _is_plain_text(value)
 
 
 def _too_deep() -> UsageError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -12,16 +12,15 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import EnvironmentFault
-from batchproc.core.job import KindSpec, Lane, NewJob
+from batchproc.core.job import KindSpec, Lane
 from batchproc.documents.originals import Original, OriginalError, StorageGone, is_storage_fault, locate
 from batchproc.documents.paths import terminal_path
 from batchproc.documents.storage_roots import StorageRoots
 from batchproc.documents.store import DocumentStore, NewDocument
 from batchproc.ops.manifests import BadLine, read_manifest
-from batchproc.queue.document_jobs import DocumentJobs, document_key
+from batchproc.ops.reviving import KIND as KIND
+from batchproc.ops.reviving import DocumentJob, ImportJobs
 from batchproc.queue.store import JobStore, Tenant
-
-KIND = "ocr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +45,22 @@ class ImportOptions:
 class Imported:
     """A document. ``path`` is the file's full real path; ``sha256`` the digest's 32 bytes.
 
-    ``duplicate``: the tenant had this content already; it got no new job, and ``job_id`` is that of its latest.
-    ``language``: the hint that came with it.
+    ``duplicate``: the tenant had this content already; it got no new job, unless it had failed for its original.
+    ``failure_code``: what its last OCR met, if that failed. ``language``: the hint that came with it.
     """
 
     document_id: int
-    job_id: int | None
+    job: DocumentJob
     path: bytes
     sha256: bytes
     duplicate: bool
     language: str | None = None
+    failure_code: str | None = None
+
+    @property
+    def job_id(self) -> int | None:
+        """That of its newest job, if there is one."""
+        return self.job.job_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ def import_paths(
     """
     options = options or ImportOptions()
     roots = StorageRoots(store.schema)
-    register = partial(_import_one, connection, store.of_tenant(tenant.tenant_id), jobs, roots, options)
+    register = _registering(connection, store, jobs, tenant, roots, options)
     for path in map(_absolute, paths):
         empty = True
         for found in _candidates(path, options):
@@ -150,7 +155,7 @@ def import_manifest(
     """
     options = options or ImportOptions()
     roots = StorageRoots(store.schema)
-    register = partial(_import_one, connection, store.of_tenant(tenant.tenant_id), jobs, roots, options)
+    register = _registering(connection, store, jobs, tenant, roots, options)
     for entry in read_manifest(_absolute(manifest)):
         if isinstance(entry, BadLine):
             yield Rejected(entry.place, "invalid_line", entry.reason)
@@ -223,10 +228,22 @@ def _storage_gone(reason: str) -> EnvironmentFault:
     )
 
 
-def _import_one(
+def _registering(
     connection: Connection[TupleRow],
     store: DocumentStore,
     jobs: JobStore,
+    tenant: Tenant,
+    roots: StorageRoots,
+    options: ImportOptions,
+) -> Callable[[_Candidate], Imported | Rejected]:
+    made = ImportJobs(jobs, tenant.tenant_id, options.lane, options.priority, options.spec, wanted=options.with_jobs)
+    return partial(_import_one, connection, store.of_tenant(tenant.tenant_id), made, roots, options)
+
+
+def _import_one(
+    connection: Connection[TupleRow],
+    store: DocumentStore,
+    jobs: ImportJobs,
     roots: StorageRoots,
     options: ImportOptions,
     candidate: _Candidate,
@@ -251,38 +268,20 @@ def _import_one(
     try:
         with connection.transaction():
             registered = store.register(connection, new)
-            job_id = _job(connection, store, jobs, options, registered.document_id, new=not registered.duplicate)
+            job = jobs.job_of(connection, registered)
     except psycopg.errors.UniqueViolation:
         detail = f"another document of the tenant has the external_id {candidate.external_id!r}"
         return Rejected(candidate.path, "external_id_taken", detail)
     roots.learn(connection, original.folders)
-    return Imported(registered.document_id, job_id, location.full, sha256, registered.duplicate, new.language)
-
-
-def _job(
-    connection: Connection[TupleRow],
-    store: DocumentStore,
-    jobs: JobStore,
-    options: ImportOptions,
-    document_id: int,
-    *,
-    new: bool,
-) -> int | None:
-    assert store.tenant_id is not None, "the store was bound to the tenant"
-    if not new:
-        return DocumentJobs(store.schema).latest(connection, store.tenant_id, document_id, KIND)
-    if not options.with_jobs:
-        return None
-    job = NewJob(
-        store.tenant_id,
-        KIND,
-        {"trigger": "upload"},
-        document_id=document_id,
-        lane=options.lane,
-        priority=options.priority,
-        unique_key=document_key(document_id),
+    return Imported(
+        registered.document_id,
+        job,
+        location.full,
+        sha256,
+        registered.duplicate,
+        new.language,
+        registered.failure_code,
     )
-    return jobs.enqueue(connection, job, options.spec).job_id
 
 
 def _name(entry: os.DirEntry[bytes]) -> bytes:

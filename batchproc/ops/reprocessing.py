@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -24,6 +24,9 @@ Kind = Literal["ocr", "classify"]
 
 BAD_CONTENT = frozenset({"too_large", "encrypted", "unreadable_file", "unsupported_type", "empty_file"})
 """Failure codes of a document's content: the same content would fail again, unless bounds or passwords have changed."""
+_COMPARED = {"mode": None, "languages": None, "pages": "all"}
+"""What two jobs on one document may ask for differently, so that the one does not do the other's work, and what it is
+where the args say nothing."""
 _BATCH = 1000
 
 
@@ -48,6 +51,8 @@ class Reprocessed:
     """How many documents fit, got a job, had one waiting, and were left alone, by the reason.
 
     The reasons: a failure code of the content; ``person``, whose text is never replaced; ``no_text`` to classify.
+    ``queued_otherwise`` are those of ``already_queued`` of which no job that waits asks for the same, and
+    ``differs_in`` how many of these ask for another ``mode``, other ``languages`` or other ``pages``.
     """
 
     selected: int = 0
@@ -55,6 +60,8 @@ class Reprocessed:
     already_queued: int = 0
     left_alone: Counter[str] = field(default_factory=Counter)
     campaign_id: int | None = None
+    queued_otherwise: int = 0
+    differs_in: Counter[str] = field(default_factory=Counter)
 
 
 class Reprocessing:
@@ -120,12 +127,23 @@ class Reprocessing:
                 done.left_alone[reason] += 1
             elif last in waiting:
                 done.already_queued += 1
+                self._compare(document, waiting[last], done)
             else:
                 new.append(self._job(document))
         added = len(new) if dry else self._enqueue(connection, new, done)
         done.enqueued += added
         done.already_queued += len(new) - added
         return last
+
+    def _compare(self, document: Selected, waiting: Sequence[Mapping[str, Any]], done: Reprocessed) -> None:
+        """Counts a document of which no job that waits does what is asked for: by the one that is nearest to it."""
+        asked = self._args(document)
+        nearest = min(
+            (_differing(args, asked) for args in waiting),
+            key=lambda differing: (len(differing), sorted(differing)),
+        )
+        done.queued_otherwise += bool(nearest)
+        done.differs_in.update(nearest)
 
     def _enqueue(self, connection: Connection[TupleRow], jobs: list[NewJob], done: Reprocessed) -> int:
         if not jobs:
@@ -148,18 +166,21 @@ class Reprocessing:
 
     def _job(self, document: Selected) -> NewJob:
         wish = self._wish
-        args = dict(wish.args)
-        if wish.failed_pages_only and document.status == "partial":
-            args["pages"] = "failed"
         return NewJob(
             document.tenant_id,
             wish.kind,
-            args,
+            self._args(document),
             document_id=document.document_id,
             lane=wish.lane,
             priority=wish.priority,
             unique_key=document_key(document.document_id),
         )
+
+    def _args(self, document: Selected) -> dict[str, Any]:
+        args = dict(self._wish.args)
+        if self._wish.failed_pages_only and document.status == "partial":
+            args["pages"] = "failed"
+        return args
 
     def _require_documents(self, connection: Connection[TupleRow], chosen: Filter) -> None:
         if chosen.document_ids is None:
@@ -179,13 +200,19 @@ class Reprocessing:
             raise UsageError(f"kind {self._wish.kind} does not take that: {describe_invalid(error)}") from None
 
 
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
+    return {name for name, unsaid in _COMPARED.items() if one.get(name, unsaid) != other.get(name, unsaid)}
+
+
 def versions_before(connection: Connection[TupleRow], schema: str, version: str) -> list[str]:
     """The versions of engines in the archive that are older than ``version``.
 
     Raises:
-        UsageError: there is no number in it.
+        UsageError: there is no number in it, or a line break or the like.
     """
     try:
+        if not version.isprintable():
+            raise ValueError
         version_key(version)
     except ValueError:
         raise UsageError(f"{version!r} is no version", "write it as 5.5.4") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -11,6 +11,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import EnvironmentFault, UsageError
+from batchproc.documents.mounted import mounted_below
 from batchproc.documents.original_faults import StorageGone
 from batchproc.documents.paths import terminal_path
 from batchproc.documents.root_identity import RootIdentity
@@ -24,9 +25,9 @@ State = Literal["known", "other", "gone", "new"]
 class RootState:
     """A storage root, or what is mounted below one, as it is now.
 
-    ``state``: ``known`` is the one it was; ``other`` is not; ``gone`` cannot be opened or does not answer; of a ``new``
-    one no file was imported yet. ``detail`` says more; ``marker`` is the id that it holds now; it is known as it is, or
-    was, since ``known_at``.
+    ``state``: ``known`` is the one it was; ``other`` is not; ``gone`` cannot be opened or does not answer; in a ``new``
+    one no original was found yet. ``detail`` says more; ``marker`` is the id that it holds now; it is known as it is,
+    or was, since ``known_at``.
     """
 
     root: bytes
@@ -38,9 +39,10 @@ class RootState:
 
 
 def survey(connection: Connection[TupleRow], roots: StorageRoots, configured: Iterable[bytes]) -> list[RootState]:
-    """All roots that are known or configured, by path."""
+    """All roots that are known or configured, and what is mounted below them, by path."""
     known = {root.root: root for root in roots.all(connection)}
-    return [examine(root, known.get(root)) for root in sorted({*known, *configured})]
+    found = {*known, *configured}
+    return [examine(root, known.get(root)) for root in sorted(found | mounted_below(found))]
 
 
 def examine(root: bytes, known: KnownRoot | None) -> RootState:
@@ -63,10 +65,11 @@ def accept(
     """Takes what is there now for the storage root, whatever it was.
 
     Raises:
-        UsageError: it is no storage root.
+        UsageError: it is no storage root, nor is it mounted below one.
         EnvironmentFault: it cannot be opened.
     """
-    _require_root(connection, roots, root, configured)
+    known = {*configured, *(found.root for found in roots.all(connection))}
+    _require_root(root, known | mounted_below(known))
     try:
         found, _ = identity_at(root)
     except StorageGone as gone:
@@ -83,14 +86,11 @@ def forget(connection: Connection[TupleRow], roots: StorageRoots, root: bytes) -
     Raises:
         UsageError: nothing was known of it.
     """
-    _require_root(connection, roots, root, ())
+    _require_root(root, {found.root for found in roots.all(connection)})
     roots.forget(connection, root)
 
 
-def _require_root(
-    connection: Connection[TupleRow], roots: StorageRoots, root: bytes, configured: Iterable[bytes]
-) -> None:
-    known = {*configured, *(found.root for found in roots.all(connection))}
+def _require_root(root: bytes, known: Collection[bytes]) -> None:
     if root not in known:
         raise UsageError(
             f"{_shown(root)} is no storage root",

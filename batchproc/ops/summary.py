@@ -76,6 +76,7 @@ def lines(report: RunReport, failures: list[dict[str, Any]], accepted: Collectio
     text.extend(_storages(counts))
     if counts.codes:
         text.append("failure codes: " + ", ".join(f"{code} {jobs}" for code, jobs in counts.codes.most_common()))
+    text.extend(f"warning: {one_line(warning)}" for warning in report.warnings)
     shown = {name: jobs for name, jobs in counts.plain().items() if jobs or name in ("claimed", "completed")}
     done = ", ".join(f"{jobs} {name}" for name, jobs in shown.items())
     if report.stopped:

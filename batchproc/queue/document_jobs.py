@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
@@ -27,10 +29,16 @@ class DocumentJobs:
         row = connection.execute(self._sql["latest_document_job"], values).fetchone()
         return None if row is None else int(row[0])
 
-    def waiting(self, connection: Connection[TupleRow], kind: str, document_ids: Collection[int]) -> set[int]:
-        """Of which of these documents a job of ``kind`` with their ``document_key`` waits, held ones too.
+    def waiting(
+        self, connection: Connection[TupleRow], kind: str, document_ids: Collection[int]
+    ) -> Mapping[int, list[dict[str, Any]]]:
+        """The args of the jobs of ``kind`` that wait, held ones too, of those of these documents that have any.
 
-        One that runs is not meant: it may have begun before whatever makes its work worth doing again.
+        Whoever enqueued them: they need not have the ``document_key``. One that runs is not meant: it may have begun
+        before whatever makes its work worth doing again.
         """
         values = {"kind": kind, "document_ids": list(document_ids)}
-        return {row[0] for row in connection.execute(self._sql["waiting_documents"], values).fetchall()}
+        found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for document_id, args in connection.execute(self._sql["waiting_documents"], values).fetchall():
+            found[document_id].append(args)
+        return dict(found)

@@ -1,4 +1,4 @@
-"""The rows of ``kinds``: what is paused, why, and how many jobs of a kind may run at once."""
+"""The rows of ``kinds``: what is paused, why, how many jobs of a kind may run at once, and how fast they may begin."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class KindStore:
         """Every kind, or that one, with its pause, its limits and its unfinished jobs, keyed as ``kinds list`` shows.
 
         ``max_running`` is the limit that a person has set, ``declared_limit`` that of its handler or the settings,
-        which holds where ``max_running`` is None.
+        which holds where ``max_running`` is None. So with ``rate``, in jobs a second, and ``declared_rate``; a rate
+        has its own ``burst``, None is that of a second.
         """
         with connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(self._sql["list_kinds"], {"kind": kind}).fetchall()
@@ -72,6 +73,9 @@ class KindStore:
         reason: str | None = None,
         max_running: int | None = None,
         unlimited: bool = False,
+        rate: float | None = None,
+        burst: int | None = None,
+        unrated: bool = False,
     ) -> dict[str, Any]:
         """Changes what is not None and returns the kind as ``kinds`` does; all nodes heed it from their next claim.
 
@@ -80,6 +84,9 @@ class KindStore:
         Args:
             max_running: how many of its jobs may run at once; goes before a declared limit.
             unlimited: takes ``max_running`` back, so that a declared limit holds again.
+            rate: how many of its jobs may begin in a second; goes before a declared rate, together with its ``burst``.
+            burst: how many may begin at once after a pause; None: those of a second, and one at least.
+            unrated: takes ``rate`` back, so that a declared rate holds again.
 
         Raises:
             UsageError: no node has made that kind known.
@@ -90,6 +97,9 @@ class KindStore:
             "reason": bounded_text(reason, REASON_CHARACTERS),
             "max_running": max_running,
             "unlimited": unlimited,
+            "rate": rate,
+            "burst": burst,
+            "unrated": unrated,
         }
         if connection.execute(self._sql["set_kind"], values).fetchone() is None:
             raise UsageError(

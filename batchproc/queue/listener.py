@@ -9,15 +9,15 @@ from loguru import logger
 from psycopg import Connection, sql
 from psycopg.rows import TupleRow
 
-from batchproc.core.fairness import Queue
 from batchproc.database import is_pooled
 from batchproc.queue import hints
+from batchproc.queue.hints import Hint
 
 
 class Heard(NamedTuple):
-    """The queues that were named, without doubles; whether a refresh, and a look for cancel requests, was asked for."""
+    """What was told of queues, without doubles; whether a refresh, and a look for cancel requests, was asked for."""
 
-    queues: list[Queue]
+    hints: list[Hint]
     refresh: bool = False
     cancel: bool = False
 
@@ -45,14 +45,14 @@ class Listener:
         if self._is_deaf:
             time.sleep(timeout)
             return Heard([])
-        queues: dict[Queue, None] = {}
+        heard: dict[Hint, None] = {}
         refresh = cancel = False
         for notification in self._connection.notifies(timeout=timeout, stop_after=1):
-            queue = hints.parse(notification.payload)
-            if queue is not None:
-                queues[queue] = None
+            hint = hints.parse(notification.payload)
+            if hint is not None:
+                heard[hint] = None
             elif notification.payload == hints.CANCEL:
                 cancel = True
             else:
                 refresh = True
-        return Heard(list(queues), refresh, cancel)
+        return Heard(list(heard), refresh, cancel)

@@ -14,7 +14,7 @@ from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.database import SCHEMA, SqlFolder, require_session
 
 # The oldest schema this code can work with, and the newest it knows.
-CODE_VERSION = 2
+CODE_VERSION = 3
 _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 _LOCK_KEY = 0x6261746368  # "batch": any fixed number, the same in every release
 
@@ -32,6 +32,7 @@ class Migration:
 _MIN_CODE_VERSIONS = {
     1: 1,
     3: 2,  # older code would discard jobs with new args, and claim what it has no languages for
+    4: 3,  # older code would discard the ranges of pages of a large document
 }
 
 

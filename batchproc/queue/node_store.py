@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
-from uuid import UUID, uuid4
+from typing import Any
+from uuid import UUID
 
 import psycopg
 from loguru import logger
@@ -15,27 +15,21 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.fairness import Queue, Turn
+from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import Claim, JobState, KindSpec
+from batchproc.core.rations import Rooms
 from batchproc.database import SqlFolder
 from batchproc.queue.apart import SetAside
-from batchproc.queue.endings import Ended, Recorded, Settled, ending_json, without_content
+from batchproc.queue.claiming import Claiming, ReadyQueue, claims_and_rooms
+from batchproc.queue.endings import Ended, Recorded, Settled, endings_json, without_content
 from batchproc.queue.unserved import Gap, Servings, Unserved
-from batchproc.queue.upkeep import FRONT, Place, PutOff, Upkeep
+from batchproc.queue.upkeep import PutOff, Upkeep
 
 __all__ = ["Ended", "NodeFacts", "NodeStore", "ReadyQueue", "Settled"]
 
-_LIMITS_LOCK = "batchproc limits"
 _RESCUE_BATCH = 100
 _LARGEST = 2**31 - 1
 _LOCK_TIMEOUT_APART = "100ms"
-
-
-class ReadyQueue(NamedTuple):
-    """A queue with available jobs, by the database's word."""
-
-    queue: Queue
-    weight: float
-    limited: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +74,13 @@ class NodeStore:
         self._aside = SetAside()
         self._upkeep = Upkeep(schema, self._aside)
         self._servings = Servings(schema, specs, self._aside)
-        self._able = {
-            "language_kinds": _array(self._servings.kinds),
-            "able": _array(languages),
-            "has_defaults": set(default_languages) <= set(languages),
-        }
+        self._claiming = Claiming(
+            schema,
+            kinds=specs,
+            language_kinds=self._servings.kinds,
+            languages=languages,
+            default_languages=default_languages,
+        )
 
     # -- claiming and settling
 
@@ -96,12 +92,16 @@ class NodeStore:
         *,
         limited: bool,
         run_id: int | None,
+        after: Mapping[Queue, Place] | None = None,
+        rooms: Rooms | None = None,
     ) -> tuple[Settled, list[Claim]]:
         """Settles what ended and claims for the chosen queues: one transaction, one round trip.
 
         Args:
             turns: distinct queues; at most ``sum(turn.jobs)`` jobs are claimed.
             limited: whether a limit applies to any of them; claims then wait for each other on all nodes.
+            after: of these queues only jobs after that place are claimed.
+            rooms: is told how much room the limits of these turns leave, where there are any.
 
         Raises:
             psycopg.Error: nothing was written (or, when the connection broke, perhaps all of it).
@@ -112,14 +112,18 @@ class NodeStore:
             if turns or endings:
                 connection.execute(self._sql["plan_tick"])
             if turns and limited:
-                connection.execute(self._sql["lock_limits"], [f"{_LIMITS_LOCK} {self._schema}"])
+                self._claiming.lock_limits(connection)
             if endings:
                 settle_cursor = connection.execute(self._sql["settle"], self._settle_values(endings, rescue=False))
             if turns:
-                name = "claim_limited" if limited else "claim"
-                claim_cursor = connection.execute(self._sql[name], self._claim_values(turns, run_id))
+                claim_cursor = self._claiming.claim(
+                    connection, turns, after or {}, limited=limited, node_id=self.node_id, run_id=run_id
+                )
         settled = _settled(settle_cursor.fetchall()) if settle_cursor else Settled({}, [])
-        claims = [Claim(*row) for row in claim_cursor.fetchall()] if claim_cursor else []
+        claims, left = claims_and_rooms(claim_cursor.fetchall() if claim_cursor else [])
+        if rooms is not None:
+            rooms.kinds |= left.kinds
+            rooms.tenants |= left.tenants
         return settled, claims
 
     def claim_one(
@@ -129,23 +133,10 @@ class NodeStore:
         has not its languages.
 
         Args:
-            within_limits: only if it is due, and neither its tenant nor its kind is paused or at its limit.
+            within_limits: only if it is due, neither its tenant nor its kind is paused or at its limit, and its kind
+                has a token.
         """
-        values = {
-            "job_id": job_id,
-            "claim_id": uuid4(),
-            "node_id": self.node_id,
-            "run_id": run_id,
-            "kinds": list(self._specs),
-            **self._able,
-        }
-        with connection.pipeline():
-            if within_limits:
-                connection.execute(self._sql["lock_limits"], [f"{_LIMITS_LOCK} {self._schema}"])
-            name = "claim_one_within_limits" if within_limits else "claim_one"
-            cursor = connection.execute(self._sql[name], values)
-        row = cursor.fetchone()
-        return Claim(*row) if row else None
+        return self._claiming.one(connection, job_id, self.node_id, run_id, within_limits=within_limits)
 
     def settle(self, connection: Connection[TupleRow], endings: Sequence[Ended], *, rescue: bool = False) -> Settled:
         """Settles endings in one statement; with ``rescue`` only those whose node's lease has ended."""
@@ -235,11 +226,18 @@ class NodeStore:
 
     def ready(self, connection: Connection[TupleRow]) -> list[ReadyQueue]:
         """Every queue with available jobs whose tenant and kind are not paused."""
-        rows = connection.execute(self._sql["ready"]).fetchall()
-        return [ReadyQueue(Queue(lane, tenant, kind), weight, limited) for lane, tenant, kind, weight, limited in rows]
+        return self._claiming.ready(connection)
+
+    def rooms(self, connection: Connection[TupleRow]) -> Rooms:
+        """Every kind and tenant with a limit, and the room that it leaves at this moment; nothing is locked."""
+        return self._claiming.rooms(connection)
 
     def promote(self, connection: Connection[TupleRow]) -> list[Queue]:
-        """Makes due jobs available, a bounded number per tenant, and returns their queues."""
+        """Makes due jobs available, a bounded number, and returns their queues; none when nothing is due any more.
+
+        Where more are due than one step takes, it goes round the tenants (see ``queue.rounds``): each call goes on
+        where the last one ended.
+        """
         return self._upkeep.promote(connection)
 
     def take_up(self, run_id: int, pause: float | None = None) -> None:
@@ -291,7 +289,7 @@ class NodeStore:
 
         A claim that the database refused to let go a moment ago is not waited for.
         """
-        values = {"run_id": run_id, "drain_wait": drain_wait, "skip": self._aside.job_ids(), **self._able}
+        values = {"run_id": run_id, "drain_wait": drain_wait, "skip": self._aside.job_ids(), **self._claiming.able}
         row = connection.execute(self._sql["undrained"], values).fetchone()
         assert row is not None
         return row[0], row[1]
@@ -337,6 +335,11 @@ class NodeStore:
         row = connection.execute(self._sql["count_left"], values).fetchone()
         return int(row[0]) if row else 0
 
+    def ranges_told_otherwise(self, connection: Connection[TupleRow], run_id: int) -> dict[str, int]:
+        """Discarded jobs of page ranges, by code, whose documents the run counts by another job already."""
+        rows = connection.execute(self._sql["ranges_told_otherwise"], {"run_id": run_id}).fetchall()
+        return dict(rows)
+
     # -- the node itself
 
     def join(self, connection: Connection[TupleRow], facts: NodeFacts, lease: float) -> None:
@@ -348,7 +351,9 @@ class NodeStore:
             self._servings.hold_still(connection)
             connection.execute(self._sql["join_node"], values)
         for kind in facts.kinds:
-            connection.execute(self._sql["register_kind"], {"kind": kind, "limit": self._specs[kind].limit})
+            spec = self._specs[kind]
+            values = {"kind": kind, "limit": spec.limit, "rate": spec.rate, "burst": spec.burst}
+            connection.execute(self._sql["register_kind"], values)
         connection.execute(self._sql["forget_nodes"])
 
     def renew(self, connection: Connection[TupleRow], lease: float) -> bool:
@@ -388,22 +393,8 @@ class NodeStore:
         values = {"run_id": run_id, "exit_code": exit_code, "counts": json.dumps(counts)}
         connection.execute(self._sql["finish_run"], values)
 
-    # -- parameters
-
-    def _claim_values(self, turns: Sequence[Turn], run_id: int | None) -> dict[str, Any]:
-        return {
-            "lanes": [turn.queue.lane for turn in turns],
-            "tenants": [turn.queue.tenant_id for turn in turns],
-            "kinds": [turn.queue.kind for turn in turns],
-            "counts": [turn.jobs for turn in turns],
-            "claim_ids": [uuid4() for _ in range(sum(turn.jobs for turn in turns))],
-            "node_id": self.node_id,
-            "run_id": run_id,
-            **self._able,
-        }
-
     def _settle_values(self, endings: Sequence[Ended], *, rescue: bool) -> dict[str, Any]:
-        return {"transitions": [ending_json(ending, self._specs) for ending in endings], "rescue": rescue}
+        return {"transitions": endings_json(endings, self._specs), "rescue": rescue}
 
 
 def _settled(rows: Iterable[TupleRow]) -> Settled:
@@ -415,12 +406,6 @@ def _settled(rows: Iterable[TupleRow]) -> Settled:
         else:
             followed.append(Queue(lane, tenant_id, kind))
     return Settled(states, followed)
-
-
-def _array(texts: Iterable[str]) -> str:
-    """As PostgreSQL writes an array: made once, since each tick passes it, and making one of a list takes longer."""
-    escaped = (text.replace("\\", r"\\").replace('"', r"\"") for text in texts)
-    return "{" + ",".join(f'"{text}"' for text in escaped) + "}"
 
 
 def _is_of_content(error: psycopg.Error) -> bool:

@@ -14,14 +14,28 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.errors import UsageError
 from batchproc.core.fairness import Queue
-from batchproc.core.job import MAX_ATTEMPTS, JobState, KindSpec, NewJob
-from batchproc.core.languages import Able, asked_for
+from batchproc.core.job import KindSpec, NewJob
+from batchproc.core.languages import Able
 from batchproc.database import SqlFolder
 from batchproc.queue import hints
 from batchproc.queue.campaigns import Campaigns, Released
 from batchproc.queue.cancelling import Cancelling
+from batchproc.queue.copying import Copying
+from batchproc.queue.new_jobs import (
+    UNSTORABLE,
+    UnknownOwner,
+    is_unique_while_running,
+    languages,
+    max_attempts,
+    may_need_languages,
+    reason,
+    unknown_owner,
+    unstorable,
+)
 from batchproc.queue.pruning import Pruning
 from batchproc.queue.unserved import able_nodes
+
+__all__ = ["Enqueued", "JobStore", "Tenant", "UnknownOwner"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +58,6 @@ class Tenant:
     settings: dict[str, Any]
 
 
-class UnknownOwner(UsageError):
-    """The tenant of a job does not exist, or the document is not that tenant's."""
-
-
 class JobStore:
     """Writes jobs and tenants in the transaction of the caller's connection."""
 
@@ -57,6 +67,7 @@ class JobStore:
         self._channel = hints.channel(schema)
         self._cancelling = Cancelling(schema)
         self._campaigns = Campaigns(schema)
+        self._copying = Copying(schema)
         self._pruning = Pruning(schema)
 
     def enqueue(self, connection: Connection[TupleRow], job: NewJob, spec: KindSpec | None = None) -> Enqueued:
@@ -74,9 +85,9 @@ class JobStore:
             try:
                 row = connection.execute(self._sql["enqueue"], values).fetchone()
             except psycopg.errors.ForeignKeyViolation:
-                raise _unknown_owner(job) from None
-            except _UNSTORABLE as error:
-                raise _unstorable(job, error) from None
+                raise unknown_owner(job) from None
+            except UNSTORABLE as error:
+                raise unstorable(job, error) from None
             if row is not None:
                 return Enqueued(row[0], duplicate=False)
             known = connection.execute(self._sql["find_unique"], values).fetchone()
@@ -104,8 +115,8 @@ class JobStore:
                         break
         except psycopg.errors.ForeignKeyViolation:
             raise UsageError("a tenant or a document was deleted meanwhile", "enqueue the others again") from None
-        except _UNSTORABLE as error:
-            raise UsageError(f"one of the jobs cannot be stored ({_reason(error)})", "nothing was enqueued") from None
+        except UNSTORABLE as error:
+            raise UsageError(f"one of the jobs cannot be stored ({reason(error)})", "nothing was enqueued") from None
         return added
 
     def enqueue_many(
@@ -120,35 +131,7 @@ class JobStore:
             UsageError: a tenant does not exist, a document is another tenant's, a unique key is taken, or something
                 of a job cannot be stored.
         """
-        specs = specs or {}
-        paused = {row[0] for row in connection.execute(self._sql["paused_campaigns"]).fetchall()}
-        count, hinting, kinds = 0, set[int](), set[str]()
-        try:
-            with connection.cursor() as cursor, cursor.copy(self._sql["copy_jobs"]) as copy:
-                for job in jobs:
-                    row = self._row(job, spec := specs.get(job.kind), held=job.campaign_id in paused)
-                    copy.write_row(row)
-                    count += 1
-                    if job.document_id is not None and row[-1] is None and _may_need_languages(spec):
-                        hinting.add(job.document_id)
-                        kinds.add(job.kind)
-        except psycopg.errors.ForeignKeyViolation:
-            raise UsageError(
-                "one of the jobs names a tenant that does not exist, or a document that is not that tenant's",
-                "nothing was enqueued; correct it and enqueue the jobs again",
-            ) from None
-        except psycopg.errors.UniqueViolation:
-            raise UsageError(
-                "one of the jobs has a unique key that already waits",
-                "nothing was enqueued; enqueue jobs with unique keys one by one",
-            ) from None
-        except _UNSTORABLE as error:
-            raise UsageError(f"one of the jobs cannot be stored ({_reason(error)})", "nothing was enqueued") from None
-        if hinting:
-            values = {"document_ids": sorted(hinting), "kinds": sorted(kinds)}
-            connection.execute(self._sql["hint_languages"], values)
-        connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
-        return count
+        return self._copying.enqueue(connection, jobs, specs or {})
 
     def tenant(self, connection: Connection[TupleRow], slug: str) -> Tenant:
         """The tenant called ``slug``; raises UsageError when there is none."""
@@ -295,7 +278,7 @@ class JobStore:
         return self._values(job, spec) | {
             "channel": self._channel,
             "hint": hints.hint(Queue(job.lane, job.tenant_id, job.kind), job.priority),
-            "hinting": job.document_id if _may_need_languages(spec) else None,
+            "hinting": job.document_id if may_need_languages(spec) else None,
         }
 
     def _values(self, job: NewJob, spec: KindSpec | None) -> dict[str, Any]:
@@ -308,66 +291,9 @@ class JobStore:
             "run_at": job.run_at,
             "args": json.dumps(job.args),
             "unique_key": job.unique_key,
-            "unique_while_running": bool(spec and spec.unique_while_running),
-            "max_attempts": job.max_attempts or (spec.max_attempts if spec else MAX_ATTEMPTS),
+            "unique_while_running": is_unique_while_running(spec),
+            "max_attempts": max_attempts(job, spec),
             "campaign_id": job.campaign_id,
             "run_id": job.run_id,
-            "languages": list(job.languages) if job.languages else asked_for(job.args),
+            "languages": languages(job),
         }
-
-    def _row(self, job: NewJob, spec: KindSpec | None, *, held: bool) -> list[Any]:
-        values = self._values(job, spec)
-        waiting = JobState.SCHEDULED if job.run_at else JobState.AVAILABLE
-        values["state"] = JobState.HELD if held else waiting
-        values["run_at"] = job.run_at or "now"
-        return [values[name] for name in _COPY_COLUMNS]
-
-
-# What a value that no column holds is refused with: by a check, by its type, or before it is sent.
-_UNSTORABLE = (psycopg.errors.CheckViolation, psycopg.DataError, UnicodeEncodeError)
-
-# The order of copy_jobs.sql.
-_COPY_COLUMNS = (
-    "tenant_id",
-    "document_id",
-    "kind",
-    "lane",
-    "priority",
-    "state",
-    "run_at",
-    "args",
-    "unique_key",
-    "unique_while_running",
-    "max_attempts",
-    "campaign_id",
-    "run_id",
-    "languages",
-)
-
-
-def _may_need_languages(spec: KindSpec | None) -> bool:
-    """Of a kind that is not known here it is not known; what it does not need is not heeded."""
-    return spec is None or spec.needs_languages
-
-
-def _unknown_owner(job: NewJob) -> UnknownOwner:
-    if job.document_id is None:
-        return UnknownOwner(f"there is no tenant with id {job.tenant_id}", "see: batchproc tenants list")
-    return UnknownOwner(
-        f"tenant {job.tenant_id} has no document {job.document_id}", "see: batchproc documents list --tenant SLUG"
-    )
-
-
-def _unstorable(job: NewJob, error: Exception) -> UsageError:
-    return UsageError(
-        f"the {job.kind!r} job for tenant {job.tenant_id} cannot be stored ({_reason(error)})",
-        "kinds are lower-case letters, digits and _; priorities 1 to 9; unique keys at most 200 characters; no text"
-        " holds NUL or half a surrogate pair",
-    )
-
-
-def _reason(error: Exception) -> str:
-    """What was refused, without the values, which may be anything."""
-    if isinstance(error, psycopg.Error):
-        return error.diag.constraint_name or error.sqlstate or type(error).__name__
-    return type(error).__name__

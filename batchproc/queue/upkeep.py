@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple, TypeVar
 
-import psycopg
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.fairness import Queue
+from batchproc.core.floors import Place
 from batchproc.core.job import JobState
 from batchproc.database import SqlFolder
-from batchproc.queue.apart import SetAside, is_of_the_database, write_apart
+from batchproc.queue.apart import SetAside, write_apart
 from batchproc.queue.campaigns import Campaigns
 from batchproc.queue.cancelling import Cancelling
+from batchproc.queue.rounds import STEP, Rounds, Step
 
-_PROMOTE_PER_TENANT = 200
 _STRAYS = 500
 _PUT_OFF = 2000
 
 T = TypeVar("T")
-
-
-class Place(NamedTuple):
-    """A job's place among the due jobs of a queue."""
-
-    priority: int
-    job_id: int
-
-
-FRONT = Place(-1, 0)
-"""Before every job."""
 
 
 class PutOff(NamedTuple):
@@ -55,6 +45,10 @@ class Upkeep:
         self._cancelling = Cancelling(schema)
         self._taken_up: dict[str, Any] | None = None
         self.takes_up = False
+        # Housekeeping and a run that is about to end promote, each in its thread. Neither waits for the other, whose
+        # database may be silent: where they meet, a round begins again, or some tenants have their turn later.
+        self._due_rounds: Rounds | None = None
+        self._stored_rounds = Rounds()
 
     def take_up(self, run_id: int, pause: float | None) -> None:
         """See ``NodeStore.take_up``."""
@@ -63,14 +57,31 @@ class Upkeep:
 
     def promote(self, connection: Connection[TupleRow]) -> list[Queue]:
         """See ``NodeStore.promote``."""
-        values = {"per_tenant": _PROMOTE_PER_TENANT, "skip": self._aside.job_ids()}
-        try:
-            rows = connection.execute(self._sql["promote"], values).fetchall()
-        except psycopg.Error as error:
-            if is_of_the_database(connection, error):
-                raise
-            rows = self._promote_apart(connection, values)
-        return list({Queue(*row) for row in [*rows, *self._take_up_stored(connection, values)]})
+        due = self._due(connection)
+        promoted = self._write(
+            connection,
+            sorted(due),
+            lambda ids: connection.execute(self._sql["promote_jobs"], {"job_ids": ids}).fetchall(),
+        )
+        return list({Queue(*row) for row in [*promoted, *self._take_up_stored(connection)]})
+
+    def _due(self, connection: Connection[TupleRow]) -> list[int]:
+        """The next due jobs: all of them where they are few, as nearly always; else those of the next tenants."""
+        skip = {"skip": self._aside.job_ids()}
+        rounds = self._due_rounds
+        if rounds is None:
+            rows = connection.execute(self._sql["due_jobs"], skip | {"limit": STEP}).fetchall()
+            if len(rows) < STEP:
+                return [row[0] for row in rows]
+            rounds = self._due_rounds = Rounds()
+
+        def look(step: Step) -> list[tuple[int, int]]:
+            return connection.execute(self._sql["due_by_tenant"], skip | asdict(step)).fetchall()
+
+        due = rounds.next(look)
+        if not due:
+            self._due_rounds = None
+        return due
 
     def put_off(
         self, connection: Connection[TupleRow], queue: Queue, job_ids: Sequence[int], seconds: float, after: Place
@@ -105,26 +116,23 @@ class Upkeep:
         released = self._write(connection, wanted["release"], lambda ids: self._campaigns.release_jobs(connection, ids))
         return list({queue for state, queue in released if state is JobState.AVAILABLE})
 
-    def _take_up_stored(self, connection: Connection[TupleRow], values: dict[str, Any]) -> list[TupleRow]:
+    def _take_up_stored(self, connection: Connection[TupleRow]) -> list[TupleRow]:
         if self._taken_up is None or not (self.takes_up or self._taken_up["pause"]):
             return []
-        # Looked for without locks: what another thread is taking up, and has not committed, is not yet taken up.
-        found = connection.execute(self._sql["stored_jobs"], values | self._taken_up).fetchall()
+        values = self._taken_up | {"skip": self._aside.job_ids()}
+
+        def look(step: Step) -> list[tuple[int, int]]:
+            # Without locks: what another thread is taking up, and has not committed, is not yet taken up.
+            return connection.execute(self._sql["stored_jobs"], values | asdict(step)).fetchall()
+
+        found = self._stored_rounds.next(look)
         if not found:
             self.takes_up = False
         return self._write(
             connection,
-            [row[0] for row in found],
+            sorted(found),
             lambda ids: connection.execute(self._sql["take_up_jobs"], {"job_ids": ids}).fetchall(),
         )
-
-    def _promote_apart(self, connection: Connection[TupleRow], values: dict[str, Any]) -> list[TupleRow]:
-        """After one row failed them all."""
-        due = [row[0] for row in connection.execute(self._sql["due_jobs"], values).fetchall()]
-        promoted = self._write(
-            connection, due, lambda ids: connection.execute(self._sql["promote_jobs"], {"job_ids": ids}).fetchall()
-        )
-        return list(set(promoted))
 
     def _write(
         self, connection: Connection[TupleRow], job_ids: list[int], write: Callable[[list[int]], Sequence[T]]

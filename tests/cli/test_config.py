@@ -227,7 +227,7 @@ errors: yes
         ("dispatch: {brake: 10001}", "FILE:1: dispatch.brake: must be at most 10000, or off"),
         ("dispatch: {brake: on}", "FILE:1: dispatch.brake: must be a whole number, or off"),
         ("dispatch: {brake: null}", "FILE:1: dispatch.brake: must be a whole number, or off"),
-        ("dispatch: {fairness: worker_seconds}", "FILE:1: dispatch.fairness: must be 'round_robin'"),
+        ("dispatch: {fairness: lottery}", "FILE:1: dispatch.fairness: must be 'round_robin' or 'worker_seconds'"),
         ("retry:\n  base: 10m\n", "FILE:2: retry.cap: must not be less than base"),
         ("pool:\n  workers: 2\ndispatch:\n  reserved: 2\n", "FILE:4: dispatch.reserved: must be at most 1, one less"),
         ("kinds: {Ocr: {}}", "FILE:1: kinds.Ocr: must be a name of lower-case letters"),

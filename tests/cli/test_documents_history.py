@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from batchproc.cli.main import run
+from batchproc.core.job import NewJob
 from batchproc.database import connect
+from batchproc.queue.store import JobStore
 from tests.documents.revising import FAILED, SPEC, Revising, page
 from tests.engine.running import Bench
 from tests.handlers.running_job import Conn, add_document, add_tenant, add_text
@@ -25,6 +27,7 @@ KEYS = [
     *("seconds", "node_id", "job_id", "created_at", "completed_at", "verdict", "restored_at", "restored_by"),
     "kept_versions",
 ]
+JOBS = JobStore("batchproc")
 WHO = pwd.getpwuid(os.getuid()).pw_name
 
 
@@ -244,6 +247,7 @@ def test_a_text_is_set_by_hand(shell: Shell, connection: Conn, document: Revisin
     [
         (b"one page", "the text has 1 pages, document 1 has 2: pages are separated by form feeds"),
         (b" \n", "the text is empty"),
+        (b"one\n\0\x0ctwo", "the text holds a NUL character on line 2, as no text does"),
         (b"caf\xe9\x0ctwo", "the text is not UTF-8: byte 3 cannot be read"),
     ],
 )
@@ -320,3 +324,31 @@ def test_the_restored_revision(shell: Shell, database_url: str, connection: Conn
 def _drain(bench: Bench) -> None:
     report = bench.run()
     assert report.counts.discarded == 0
+
+
+def test_show_names_the_ranges_that_are_still_to_be_read(shell: Shell, connection: Conn, document: Revising) -> None:
+    revision = document.begin(6)
+    document.write(revision, 1, page("one"))
+    connection.execute("update batchproc.ocr_revisions set ranges_left = 2")
+    jobs = []
+    for range_ in ([1, 3], [4, 6]):
+        job = NewJob(_tenant_of(connection), "ocr", {"range": range_}, document_id=document.document_id)
+        jobs.append(JOBS.enqueue(connection, job).job_id)
+    connection.execute("update batchproc.processing_jobs set range_of = %s", [revision])
+    ranges = [
+        {"job_id": jobs[0], "state": "available", "pages": "1-3", "done": 1},
+        {"job_id": jobs[1], "state": "available", "pages": "4-6", "done": 0},
+    ]
+    assert shell.json("documents", "show", document.document_id)["ranges"] == ranges
+    assert shell.run("documents", "show", document.document_id) == 0
+    assert f"1-3 available (job {jobs[0]}, 1 done)" in shell.out
+    shown = shell.json("jobs", "show", jobs[1])
+    assert (shown["range_of"], shown["args"]) == (revision, {"range": [4, 6]})
+
+    JOBS.cancel(connection, jobs)
+    assert shell.json("documents", "show", document.document_id)["ranges"] == []
+
+
+def _tenant_of(connection: Conn) -> int:
+    [[tenant]] = connection.execute("select tenant_id from batchproc.tenants").fetchall()
+    return int(tenant)

@@ -58,7 +58,7 @@ def test_import_says_what_became_of_each_path(shell: Shell, odd_file: Path, tmp_
     found = shell.json("import", str(odd_file), str(tmp_path / "none"), "--tenant", "acme")
     shown = f"{tmp_path}/a\\xff\nb"
     assert [list(document) for document in found["documents"]] == [
-        ["document_id", "job_id", "path", "sha256", "duplicate"]
+        ["document_id", "job_id", "path", "sha256", "duplicate", "failure_code", "enqueued"]
     ]
     assert (found["documents"][0]["path"], found["documents"][0]["duplicate"]) == (shown, False)
     assert found["rejected"] == [{"path": str(tmp_path / "none"), "failure_code": "source_missing"}]
@@ -161,3 +161,99 @@ def test_a_document_is_shown_with_its_pages_and_text(shell: Shell, connection: C
     assert shell.json("documents", "text", document_id)["pages"] == ["one\n", "", "drei ä\n"]
     assert shell.run("documents", "show", "999") == 2
     assert shell.err == "batchproc: there is no document 999: see: batchproc documents list\n"
+
+
+def failed(shell: Shell, connection: Conn, file: Path, code: str) -> int:
+    """A document whose only job was given up on with that code."""
+    document_id = int(shell.json("import", str(file), "--tenant", "acme")["documents"][0]["document_id"])
+    connection.execute(
+        "update batchproc.processing_jobs set state = 'discarded', failure_code = %s, finished_at = now()"
+        " where document_id = %s",
+        [code, document_id],
+    )
+    connection.execute(
+        "update batchproc.documents set status = 'failed', failure_code = %s where document_id = %s",
+        [code, document_id],
+    )
+    return document_id
+
+
+def test_a_file_that_moved_is_read_again_where_it_is_now(shell: Shell, connection: Conn, tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "a.pdf").write_bytes(b"content")
+    document_id = failed(shell, connection, tmp_path / "old" / "a.pdf", "source_missing")
+    (tmp_path / "old").rename(tmp_path / "new")
+
+    assert shell.run("import", str(tmp_path / "new"), "--tenant", "acme") == 0
+    assert shell.err == "1 had failed (source_missing 1) and get a new job\n"
+    jobs = connection.execute("select job_id, state from batchproc.processing_jobs order by job_id").fetchall()
+    assert jobs == [(1, "discarded"), (2, "available")]
+    assert DocumentStore("batchproc", tenant_id=None).paths(connection, document_id)[1] == (
+        bytes(tmp_path / "new"),
+        b"a.pdf",
+    )
+    shown = shell.json("documents", "show", str(document_id))
+    assert (shown["path"], shown["other_paths"]) == (f"{tmp_path}/old/a.pdf", [f"{tmp_path}/new/a.pdf"])
+    assert shell.run("documents", "show", str(document_id)) == 0
+    assert f"{tmp_path}/new/a.pdf" in shell.out
+    assert shell.run("import", str(tmp_path / "new"), "--tenant", "acme") == 0
+    assert (shell.err, len(connection.execute("select from batchproc.processing_jobs").fetchall())) == ("", 2)
+
+
+def test_what_an_import_does_not_mend_is_told_with_the_command_that_takes_it_up(
+    shell: Shell, connection: Conn, tmp_path: Path
+) -> None:
+    for number, code in enumerate(["encrypted", "missing_language", "encrypted"]):
+        (tmp_path / f"{number}").write_bytes(b"%d" % number)
+        failed(shell, connection, tmp_path / f"{number}", code)
+    found = shell.json("import", str(tmp_path), "--tenant", "acme")
+    assert [(one["failure_code"], one["enqueued"], one["job_id"]) for one in found["documents"]] == [
+        ("encrypted", False, 1),
+        ("missing_language", False, 2),
+        ("encrypted", False, 3),
+    ]
+    assert shell.err == (
+        "3 had failed (encrypted 2, missing_language 1) and get no job; when the reason is gone:"
+        " batchproc reprocess --failure-code CODE\n"
+    )
+    assert shell.json("reprocess", "--failure-code", "encrypted")["enqueued"] == 2
+    shell.json("import", str(tmp_path), "--tenant", "acme")
+    assert shell.err.startswith("1 had failed (missing_language 1)"), "a job of the others waits"
+
+
+def test_the_confidence_is_listed_and_documents_are_chosen_by_their_code(
+    shell: Shell, connection: Conn, tmp_path: Path
+) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}").write_bytes(b"%d" % number)
+    shell.run("import", str(tmp_path), "--tenant", "acme", "--no-jobs")
+    tenant_id = add_tenant(connection, "acme")
+    add_text(connection, tenant_id, 1, ["one two", "three"])
+    connection.execute("update batchproc.ocr_pages set confidence = case page when 1 then 90 else 60.2 end")
+    add_text(connection, tenant_id, 2, ["one"])
+    connection.execute("update batchproc.ocr_revisions set confidence = 87.25, failed_pages = 0 where document_id = 2")
+    connection.execute("update batchproc.documents set failure_code = 'stalled' where document_id = 2")
+
+    found = shell.json("documents", "list")["documents"]
+    assert [document["confidence"] for document in found] == [80.1, 87.2, None], "of words; of before there were sums"
+    assert shell.run("documents", "list") == 0
+    assert "conf" in shell.out.splitlines()[0].split()
+    chosen = shell.json("documents", "list", "--failure-code", "stalled")["documents"]
+    assert [document["document_id"] for document in chosen] == [2]
+    assert shell.run("documents", "list", "--failure-code", "staled") == 0
+    assert shell.err == "warning: no kind declares the failure code staled: stalled is the nearest\n"
+
+
+def test_the_language_that_auto_chose_is_shown(shell: Shell, connection: Conn, odd_file: Path) -> None:
+    shell.run("import", str(odd_file), "--tenant", "acme", "--no-jobs")
+    add_text(connection, add_tenant(connection, "acme"), 1, ["one", "zwei", ""])
+    connection.execute(
+        "update batchproc.ocr_pages set languages ="
+        " case page when 1 then '{eng,deu}'::text[] when 2 then '{deu,eng}' end"
+    )
+    assert shell.run("documents", "show", "1") == 0
+    assert "language" not in shell.out.splitlines()[-4].split(), "none was to be detected"
+    connection.execute("""update batchproc.ocr_revisions set profile = '{"detect": "lingua 2"}'""")
+    assert shell.run("documents", "show", "1") == 0
+    header, *pages = (line.split() for line in shell.out.splitlines()[-4:])
+    assert (header[-1], [page[-1] for page in pages]) == ("language", ["eng", "deu", "-"])

@@ -22,6 +22,10 @@ KEYS = [
     "paused_at",
     "max_running",
     "declared_limit",
+    "rate",
+    "burst",
+    "declared_rate",
+    "declared_burst",
     "available",
     "scheduled",
     "running",
@@ -107,15 +111,28 @@ def test_a_limit_by_a_person_goes_before_a_declared_one_and_none_goes_back_to_it
     assert limits("--limit", "none") == (None, 9)
 
 
+def test_a_rate_by_a_person_is_shown_and_taken_back(known: Command) -> None:
+    changed = known("kinds", "set", "t_quick", "--rate", "600/m", "--burst", "20", "--json").json
+    assert (changed["rate"], changed["burst"], changed["declared_rate"]) == (10.0, 20, None)
+    assert "10/s, burst 20" in known("kinds", "list").out
+    limited = known("kinds", "set", "t_quick", "--limit", "3", "--json").json
+    assert (limited["rate"], limited["burst"]) == (10.0, 20)
+    assert "30/m" in known("kinds", "set", "t_quick", "--rate", "0.5/s").out
+    taken_back = known("kinds", "set", "t_quick", "--rate", "none", "--json").json
+    assert (taken_back["rate"], taken_back["burst"], taken_back["max_running"]) == (None, None, 3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["t_nobodys", "--pause"], "there is no kind 't_nobodys': see: batchproc kinds list"),
         (["t_quick", "--pause", "--resume"], "--pause and --resume exclude each other"),
         (["t_quick", "--reason", "why"], "--reason tells why a kind is paused: give it together with --pause"),
-        (["t_quick"], "nothing was asked for: give --pause, --resume or --limit"),
+        (["t_quick"], "nothing was asked for: give --pause, --resume, --limit or --rate"),
         (["t_quick", "--limit", "many"], "--limit must be a number of jobs, or none"),
         (["t_quick", "--limit", "-1"], "--limit must be a number of jobs, or none"),
+        (["t_quick", "--rate", "fast"], "--rate must be jobs per time such as 10/s, 600/m, 1000/h or 50/d, or none"),
+        (["t_quick", "--rate", "none", "--burst", "3"], "--burst belongs to a rate: give it together with --rate"),
     ],
 )
 def test_what_cannot_be_set_is_one_clear_line(known: Command, arguments: list[str], message: str) -> None:

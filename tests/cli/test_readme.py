@@ -24,11 +24,13 @@ from batchproc.cli.main import cli
 from batchproc.database import connect
 from batchproc.handlers import registry
 from batchproc.handlers.context import Context
+from batchproc.handlers.errors import Failure
 from batchproc.ops.drawing import broken_pdf, letter, pdf, save_png
 from batchproc.ops.drawing.text import Language
 from batchproc.settings import KindOverride, Settings
 from tests.cli.test_config import keys_of
 from tests.handlers.running_job import add_document, add_tenant, running_job
+from tests.ocr.encrypted import encrypted_pdf
 
 REPO = Path(__file__).parents[2]
 README = REPO / "README.md"
@@ -187,8 +189,29 @@ def test_the_example_with_a_file(database_url: str, tmp_path: Path, monkeypatch:
     assert {path.name for path in tmp_path.glob("acme-*")} == {made.name}
 
 
-def _context(connection: Connection[TupleRow], folder: Path, scan: Path) -> Context:
-    tenant_id = add_tenant(connection)
+def test_the_example_of_the_handlers_page_opens_what_a_tenants_password_opens(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = next(fence.text for fence in fences(HANDLERS) if "@handler" in fence.text)
+    (tmp_path / "encrypted_thumbnail_example.py").write_text(source, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entry = registry.load(["encrypted_thumbnail_example"])["thumbnail"]
+    monkeypatch.setitem(entry.function.__globals__, "FOLDER", tmp_path)
+    (tmp_path / "letter.pdf").write_bytes(encrypted_pdf("A letter with secrets", user=b"open sesame"))
+    passwords = tmp_path / "passwords"
+    passwords.write_text("open sesame\n")
+    passwords.chmod(0o600)
+    with connect(database_url) as connection:
+        ctx = _context(connection, tmp_path, tmp_path / "letter.pdf", password_file=str(passwords))
+        assert Path(entry.function(ctx, entry.args_model()).path).exists()
+        passwords.unlink()
+        with pytest.raises(Failure) as caught:
+            entry.function(ctx, entry.args_model())
+    assert caught.value.code in entry.spec.failure_codes
+
+
+def _context(connection: Connection[TupleRow], folder: Path, scan: Path, **settings: str) -> Context:
+    tenant_id = add_tenant(connection, **settings)
     document_id = add_document(connection, tenant_id, scan)
     return running_job(connection, folder, kind="thumbnail", tenant_id=tenant_id, document_id=document_id)
 

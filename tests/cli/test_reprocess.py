@@ -61,6 +61,8 @@ def test_it_says_what_was_selected_enqueued_and_left_alone(shell: Shell) -> None
         "selected": 3,
         "enqueued": 2,
         "already_queued": 0,
+        "queued_otherwise": 0,
+        "differs_in": {},
         "left_alone": {"encrypted": 1},
         "campaign_id": None,
         "dry_run": True,
@@ -107,6 +109,36 @@ def test_known_bad_documents_are_taken_when_asked_for(shell: Shell, flags: list[
     assert shell.jobs() == [(2, "ocr", {})]
 
 
+def test_documents_are_chosen_by_their_failure_code(shell: Shell) -> None:
+    shell.sql("update batchproc.documents set failure_code = 'permission_denied' where document_id = 1")
+    assert shell.json("--failure-code", "encrypted", "--dry-run")["enqueued"] == 1
+    found = shell.json("--failure-code", "permission_denied", "--failure-code", "encrypted")
+    assert (found["selected"], found["enqueued"]) == (2, 2), "one kept its text, the other failed for its content"
+    assert [document for document, _, _ in shell.jobs()] == [1, 2]
+
+
+def test_a_failure_code_that_nobody_declares_is_told_when_nothing_is_found(shell: Shell) -> None:
+    code, out, err = shell.run("--failure-code", "encryptd")
+    assert (code, out.splitlines()[0]) == (0, "0 documents selected: 0 enqueued, 0 queued already")
+    assert err == "warning: no kind declares the failure code encryptd: encrypted is the nearest\n"
+    assert shell.run("--failure-code", "too_large")[2] == ""
+
+
+def test_a_queued_job_that_asks_for_something_else_is_told_of(shell: Shell) -> None:
+    shell.json("--document", "1", "--mode", "force", "--language", "deu")
+    shell.json("--document", "3")
+    same = shell.json("--document", "3")
+    assert (same["already_queued"], same["queued_otherwise"], same["differs_in"]) == (1, 0, {})
+    code, out, _ = shell.run("--tenant", "acme", "--status", "partial", "--mode", "redo")
+    assert code == 0
+    assert out.splitlines() == [
+        "1 documents selected: 0 enqueued, 1 queued already",
+        "1 of those queued ask for something else (languages of 1, mode of 1): run them first (batchproc run), then"
+        " give this command again",
+    ]
+    assert len(shell.jobs()) == 2
+
+
 def test_filters_kind_lane_and_limit_go_together(shell: Shell) -> None:
     found = shell.json("--tenant", "acme", "--kind", "classify", "--lane", "interactive", "--priority", "1")
     assert (found["enqueued"], found["left_alone"]) == (1, {"no_text": 1})
@@ -137,6 +169,14 @@ def test_the_campaign_tells_what_was_asked_for(shell: Shell) -> None:
         (["--all", "--language", "no/../such"], "--language"),
         (["--all", "--kind", "classify", "--mode", "redo"], "--kind ocr"),
         (["--all", "--below-confidence", "101"], "--below-confidence"),
+        (["--below-confidence", "nan"], "--below-confidence"),
+        (["--below-confidence", "-1"], "--below-confidence"),
+        (["--below-confidence", "inf"], "--below-confidence"),
+        (["--below-confidence", "-inf"], "--below-confidence"),
+        (["--engine-before", "5.5\n"], "no version"),
+        (["--engine-before", "5.5\x1b[2J"], "no version"),
+        (["--failure-code", "En crypted"], "no failure code"),
+        (["--all", "--failure-code", "encrypted"], "--all does not go with a filter"),
         (["--all", "--kind", "workflow"], "--kind"),
         (["--all", "--limit", "0"], "--limit"),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from batchproc.cli.main import run
+from batchproc.cli.tables import laid_out
 from batchproc.database import connect
 from batchproc.documents.storage_roots import StorageRoots
 from tests.handlers.running_job import Conn, add_tenant
@@ -71,8 +72,23 @@ def swapped(root: Path) -> Path:
 def test_an_import_makes_its_root_known(shell: Shell, root: Path) -> None:
     assert shell.states() == {str(root): "known"}
     assert shell.run("storage", "list") == 0
-    assert shell.out.splitlines()[0].split() == ["root", "state", "marker", "known_at", "detail"]
-    assert "device" in shell.out
+    header, row = shell.out.splitlines()
+    assert header.split() == ["state", "known_at", "marker", "root"]
+    assert (row.split()[0], row.split()[-1]) == ("known", str(root))
+
+
+def test_the_list_of_roots_fits_a_terminal_and_says_in_full_what_is_wrong(shell: Shell, root: Path) -> None:
+    (root / ".batchproc-root").write_text("m" * 64)
+    assert shell.run("storage", "accept", str(root)) == 0
+    swapped(root)
+    assert shell.run("storage", "list") == 0
+    table, _, told = shell.out.partition("\n\n")
+    assert " ".join(told.split()) == f"{root}: it has no marker instead of {'m' * 64}"
+    [header, row] = table.splitlines()
+    names = header.split()
+    lines = laid_out(names, [[*row.split()[:1], " ".join(row.split()[1:3]), *row.split()[3:]]], [False] * 4, 80)
+    assert max(map(len, lines)) <= 80
+    assert lines[1].endswith(root.name)
 
 
 def test_each_state_is_told(shell: Shell, root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -89,7 +105,7 @@ def test_each_state_is_told(shell: Shell, root: Path, monkeypatch: pytest.Monkey
     (root / ".batchproc-root").write_text("no id!")
     assert shell.states()[str(root)] == "known"
     shell.run("storage", "list")
-    assert ".batchproc-root is no plain file with an id" in shell.out
+    assert ".batchproc-root is no plain file with an id" in " ".join(shell.out.split())
 
 
 def test_an_import_from_a_root_that_is_gone_is_a_fault_of_the_environment(shell: Shell, root: Path) -> None:
@@ -156,6 +172,18 @@ def test_a_mount_below_a_root_that_will_never_come_back_is_forgotten(
     assert shell.run("storage", "forget", str(root / "2022")) == 0
     assert shell.imports(root / "2022" / "scan.pdf") == 1
     assert [known.root for known in StorageRoots("batchproc").all(connection)] == [bytes(root)]
+
+
+def test_a_mount_over_a_folder_of_an_archive_is_listed_and_can_be_accepted(
+    shell: Shell, root: Path, mounts: Mounts, connection: Conn
+) -> None:
+    mounts.memory(root / "2022")
+    assert shell.states() == {str(root): "known", str(root / "2022"): "new"}
+    assert shell.run("storage", "forget", str(root / "2022")) == 2, "nothing is known of it"
+    assert shell.imports(root / "2022" / "none.pdf") == 1, "what was never imported from there may be missing"
+    assert shell.run("storage", "accept", str(root / "2022")) == 0
+    assert shell.states() == {str(root): "known", str(root / "2022"): "known"}
+    assert StorageRoots("batchproc").doubt(connection, bytes(root / "2022" / "scan.pdf")) is None
 
 
 def test_the_doctor_tells_of_each_root(shell: Shell, root: Path) -> None:

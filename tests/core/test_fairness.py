@@ -4,50 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from batchproc.core.fairness import FairShare, Queue, Turn
 from batchproc.core.job import Lane
+from tests.core.sharing import WEIGHTS, bulk, one_by_one, served, share_of, urgent
 
-WEIGHTS: dict[int, float] = {Lane.INTERACTIVE: 4, Lane.BULK: 1}
 FREES = st.lists(st.integers(0, 9), max_size=30)
-
-
-def bulk(tenant_id: int, kind: str = "work") -> Queue:
-    return Queue(Lane.BULK, tenant_id, kind)
-
-
-def urgent(tenant_id: int, kind: str = "work") -> Queue:
-    return Queue(Lane.INTERACTIVE, tenant_id, kind)
-
-
-def share_of(*queues: Queue, **weights: Any) -> FairShare:
-    share = FairShare(weights.get("lanes", WEIGHTS))
-    for queue in queues:
-        share.add(queue)
-    return share
-
-
-def served(turns: list[Turn]) -> Counter[int]:
-    """Jobs by tenant."""
-    jobs: Counter[int] = Counter()
-    for turn in turns:
-        jobs[turn.queue.tenant_id] += turn.jobs
-    return jobs
-
-
-def one_by_one(share: FairShare, count: int) -> list[Queue]:
-    sequence = []
-    for _ in range(count):
-        [turn] = share.choose(1)
-        assert turn.jobs == 1
-        sequence.append(turn.queue)
-    return sequence
 
 
 # -- tenants
@@ -294,15 +261,26 @@ class ComingAndGoing(RuleBasedStateMachine):
         self.share.remove(bulk(tenant, kind))
         self.ready.discard(bulk(tenant, kind))
 
-    @precondition(lambda self: self.ready)
     @rule()
     def serve(self) -> None:
         [turn] = self.share.choose(1)
+        self.share.claimed(turn, ["job"])
         assert turn.queue in self.ready
         if turn.queue.tenant_id == 0:
             self.since_mine.clear()
         else:
             self.since_mine[turn.queue.tenant_id] += 1
+
+    @rule()
+    def find_nothing(self) -> None:
+        """A claim that comes back empty costs its tenant no turn, and nobody else one."""
+        [turn] = self.share.choose(1)
+        if turn.queue != bulk(0, "a"):
+            self.share.claimed(turn, [])
+            self.share.remove(turn.queue)
+            self.ready.discard(turn.queue)
+        else:
+            self.since_mine.clear()
 
     @invariant()
     def waits_one_round_at_most(self) -> None:

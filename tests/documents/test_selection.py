@@ -66,7 +66,7 @@ def rows_read(connection: Conn, package: str, name: str, values: dict[str, Any])
 
 
 def selecting(after: int, limit: int, **chosen: Any) -> dict[str, Any]:
-    points = ("tenant_id", "document_ids", "statuses", "below_confidence", "engine_versions")
+    points = ("tenant_id", "document_ids", "statuses", "below_confidence", "engine_versions", "failure_codes")
     return {**dict.fromkeys(points), **chosen, "after": after, "limit": limit}
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from batchproc.database import connect
 from batchproc.documents import storage_roots
+from batchproc.documents.mounted import mounted_below
 from batchproc.documents.originals import Location, Original, OriginalError, StorageGone, folders_of
 from batchproc.documents.root_identity import RootIdentity
 from batchproc.documents.storage_roots import StorageRoots
@@ -121,6 +122,48 @@ def test_a_disk_mounted_below_a_root_is_told_apart_like_the_root(tmp_path: Path,
     assert gone(location, known) == f"the storage root {root / '2022'} is not there", "its folder went with the mount"
     root.joinpath("2021", "scan.tif").unlink()
     assert code(at(root), {bytes(root): known[bytes(root)]}) == "source_missing", "what lies elsewhere is not concerned"
+
+
+def test_nothing_is_believed_of_a_file_system_that_is_mounted_over_the_folder_of_an_original(
+    disk: Path, mounts: Mounts
+) -> None:
+    known = seen(at(disk))
+    year = disk / "2021"
+    mounts.memory(year)
+    assert gone(at(disk), known).startswith(f"something is mounted on {year} in which no original was found yet")
+    (year / "scan.tif").mkdir()
+    assert gone(at(disk), known), "no regular file"
+    (year / "scan.tif").rmdir()
+    (year / "scan.tif").write_bytes(b"something else")
+    with Original(at(disk), known) as original:
+        assert original.doubt() is not None, "another content says nothing of the original"
+    (year / "scan.tif").write_bytes(b"pixels")
+    known = known | seen(at(disk))
+    (year / "scan.tif").unlink()
+    assert code(at(disk), known) == "source_missing", "an original was found there, so it belongs to the archive"
+    elsewhere = {bytes(disk): known[bytes(disk)]}
+    assert code(at(disk, b"none.tif"), elsewhere) == "source_missing", "what lies elsewhere is not concerned"
+
+
+def test_what_is_mounted_below_a_root_that_is_not_known_is_believed(disk: Path, mounts: Mounts) -> None:
+    mounts.memory(disk / "2021")
+    assert code(at(disk), {}) == "source_missing"
+
+
+def test_what_is_mounted_below_a_root_is_found_by_its_path_through_that_root(
+    disk: Path, tmp_path: Path, mounts: Mounts
+) -> None:
+    (tmp_path / "link").symlink_to(disk)
+    odd = disk / "a b\\c\n"
+    for place in (disk / "2022", odd, tmp_path / "beside"):
+        mounts.memory(place)
+    mounts.folder(disk / "2021", disk / "2023")
+    assert mounted_below([bytes(disk)]) == {bytes(disk / "2022"), bytes(odd)}
+    assert mounted_below([bytes(tmp_path / "link")]) == {
+        bytes(tmp_path / "link" / "2022"),
+        bytes(tmp_path / "link" / odd.name),
+    }
+    assert mounted_below([bytes(odd), b"/"]) == set()
 
 
 def test_a_link_to_the_root_that_leads_elsewhere_is_another_root(disk: Path, tmp_path: Path) -> None:

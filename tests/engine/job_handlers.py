@@ -50,6 +50,12 @@ def quick(_: Context) -> None:
     """Does nothing."""
 
 
+@handler("t_brief")
+def brief(_: Context) -> None:
+    """Takes long enough that several run at the same time."""
+    time.sleep(0.1)
+
+
 @handler("t_echo")
 def echo(ctx: Context, args: Word) -> Echoed:
     ctx.follow_up("t_quick", {}, unique=f"after-{args.word}")

@@ -20,8 +20,10 @@ from enum import IntEnum
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from batchproc.core.outcome import Completed, ErrorClass, Failed, FollowUp, Outcome
+from batchproc.engine.pool import child_setup
 from batchproc.engine.pool.child_setup import current_progress, current_workdir
 from tests.waiting import wait_until
 
@@ -59,6 +61,11 @@ class Act(IntEnum):
     RUNAWAY = 30
     FAIL_AS_DECLARED = 31
     LOAD_WITHOUT_END = 32
+    MIDDLING = 33
+    SCRIBBLE = 34
+    CLOSE_ALL = 35
+    DECLARE_UNFIT = 36
+    FALL_IDLE = 37
 
 
 _folder = Path()
@@ -86,7 +93,7 @@ def hang_in_initializer(folder: str) -> None:
     _sleep_in_c()
 
 
-def act(job_id: int, claim_id: str) -> Outcome:
+def act(job_id: int, claim_id: UUID) -> Outcome:
     function: Callable[[], Any] = _ACTS[Act(job_id)]
     outcome: Outcome = function() or Completed(str(os.getpid()))
     return outcome
@@ -266,6 +273,37 @@ def _wait_for_stop() -> Outcome:
     return Completed("stopped")
 
 
+def _scribble() -> None:
+    """Over all that the node reads of this worker's outcomes."""
+    outbox: Any = child_setup._outbox
+    outbox._memory[:] = os.urandom(len(outbox._memory))
+
+
+def _close_all() -> None:
+    os.closerange(0, 1000)
+
+
+def _fall_idle() -> None:
+    """Stops the process when it is between this job and the next."""
+    tidy_up = child_setup._tidy_up
+
+    def tidy_up_and_stop() -> None:
+        child_setup._tidy_up = tidy_up
+        tidy_up()
+        outbox: Any = child_setup._outbox
+        put = outbox.put
+
+        def put_and_stop(*record: Any) -> bool:
+            del outbox.put
+            written: bool = put(*record)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            return written
+
+        outbox.put = put_and_stop
+
+    child_setup._tidy_up = tidy_up_and_stop
+
+
 def _nap(seconds: float) -> None:
     time.sleep(seconds)
 
@@ -302,5 +340,10 @@ _ACTS = {
     Act.WAIT_FOR_STOP: _wait_for_stop,
     Act.RUNAWAY: _runaway,
     Act.LOAD_WITHOUT_END: _load_without_end,
+    Act.MIDDLING: lambda: Completed("x" * 5_000),
+    Act.SCRIBBLE: _scribble,
+    Act.CLOSE_ALL: _close_all,
+    Act.DECLARE_UNFIT: lambda: current_progress().declare_unfit(),
+    Act.FALL_IDLE: _fall_idle,
     Act.FAIL_AS_DECLARED: lambda: Failed(ErrorClass.PERMANENT, "unreadable_file", "ValueError at x.py:1", "page 3"),
 }

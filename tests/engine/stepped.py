@@ -52,7 +52,8 @@ class SteppedPool:
     def free(self) -> int:
         return self._slots - len(self._ended) - len(self._running)
 
-    def submit(self, work: Work) -> int:
+    def submit(self, *works: Work) -> int:
+        [work] = works
         assert self.free() > 0, "no more claims than free slots"
         if self.refusals:
             self.refusals -= 1
@@ -95,6 +96,9 @@ class SteppedPool:
 
     def running(self) -> list[Any]:
         return []
+
+    def bundles(self) -> list[list[UUID]]:
+        return [[work.claim_id] for work in self._running.values()]
 
     def fault(self) -> None:
         return None

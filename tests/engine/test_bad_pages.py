@@ -275,3 +275,20 @@ def test_a_rescue_of_a_node_that_lives_fails_no_page(node: Node) -> None:
     assert endings[0].also is not None
     node.store.settle_one_by_one(node.connection, endings, rescue=True)
     assert node.pages() == [(2, "started", None)]
+
+
+def test_a_page_of_a_range_is_failed_although_another_job_opened_its_revision(node: Node) -> None:
+    claimed = node.claim()
+    revision = node.begin(claimed)
+    node.connection.execute("update batchproc.ocr_revisions set claim_id = %s, ranges_left = 1", [uuid4()])
+    node.connection.execute(
+        "update batchproc.processing_jobs set range_of = %s, args = '{\"range\": [1, 3]}'", [revision]
+    )
+    node.end(claimed, CRASH)
+    assert node.settling.write_blamed(node.connection) is not None
+    assert node.pages() == [(2, "started", None)]
+    second = node.claim()
+    node.revisions.start_page(node.connection, revision, 2, Attempt(node.job, second.claim_id, second.attempt))
+    node.end(second, CRASH)
+    assert node.settling.write_blamed(node.connection) is not None
+    assert (node.pages(), node.counted()) == ([(2, "failed", "poison")], 1)

@@ -95,11 +95,10 @@ def test_a_tick_settles_and_claims_in_one_transaction(bench: Bench, stepped: Ste
     """When the claim fails, the settle has not happened either."""
 
     class FailsAfterSettle(NodeStore):
-        def _claim_values(self, *arguments: Any) -> dict[str, Any]:
-            values = super()._claim_values(*arguments)
+        def tick(self, connection: Connection[TupleRow], endings: Any, turns: Any, **options: Any) -> Any:
             if self.broken:
-                values["lanes"] = ["not a number"]
-            return values
+                turns = [turn._replace(queue=turn.queue._replace(lane="not a number")) for turn in turns]
+            return super().tick(connection, endings, turns, **options)
 
         broken = False
 
@@ -110,9 +109,10 @@ def test_a_tick_settles_and_claims_in_one_transaction(bench: Bench, stepped: Ste
     states: list[str] = []
     submit = node.pool.submit
 
-    def submit_and_break(work: Work) -> int:
+    def submit_and_break(*works: Work) -> int:
+        [work] = works
         store.broken = work.job_id == first
-        return submit(work)
+        return submit(*works)
 
     node.pool.submit = submit_and_break  # type: ignore[method-assign]
     mend = node.dispatcher._database.mend
@@ -190,10 +190,11 @@ def test_a_job_that_is_submitted_while_the_lease_is_being_lost_is_stopped(bench:
     node.pool.lasting[job] = 1_000_000
     submit = node.pool.submit
 
-    def submit_too_late(work: Work) -> int:
+    def submit_too_late(*works: Work) -> int:
+        [work] = works
         if not node.pool.submitted:
             node.dispatcher.lease_lost()  # which stops what runs by now
-            return submit(work)
+            return submit(*works)
         node.pool.lasting[job] = 0
         return submit(work)
 

@@ -13,12 +13,13 @@ import pytest
 
 from batchproc.core import transition
 from batchproc.core.fairness import Queue
+from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Completed, ErrorClass, Failed, Snoozed
 from batchproc.core.transition import Transition
 from batchproc.engine.gone_storages import IN_A_ROW, GoneStorages
 from batchproc.queue.node_store import NodeStore
-from batchproc.queue.upkeep import FRONT, Place, PutOff
+from batchproc.queue.upkeep import PutOff
 
 GONE = Failed(ErrorClass.STORAGE_UNAVAILABLE, "storage_unavailable", "StorageUnavailable at ocr.py:1", "/a is gone")
 

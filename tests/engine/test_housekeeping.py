@@ -22,7 +22,7 @@ from batchproc.engine.housekeeping import Housekeeping
 from batchproc.engine.news import CancelRequested, Faulted, Hinted, News, NewsBox, ReadyNow, Rescued
 from batchproc.engine.outage import Outage
 from batchproc.queue import upkeep
-from batchproc.queue.node_store import NodeStore, ReadyQueue
+from batchproc.queue.node_store import NodeStore
 from tests.queue.helpers import (
     SPECS,
     STORE,
@@ -94,7 +94,12 @@ def test_a_cancel_is_told_at_once_by_its_hint(database_url: str, connection: Con
     enqueue(connection, tenant)
     with kept(database_url, node, poll_interval=3600) as heard:
         wait_until(
-            lambda: ReadyNow([ReadyQueue(queue_of(tenant), 1.0, False)]) in heard(), 5, "its only look to be over"
+            lambda: any(
+                isinstance(news, ReadyNow) and [ready.queue for ready in news.queues] == [queue_of(tenant)]
+                for news in heard()
+            ),
+            5,
+            "its only look to be over",
         )
         STORE.cancel(connection, [claimed.job_id])
         wait_until(lambda: CancelRequested([claimed]) in heard(), 5, "the hint, not the poll")

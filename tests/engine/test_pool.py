@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -175,6 +175,7 @@ def test_a_cancelled_job_is_killed_and_no_other(pool: WorkerPool) -> None:
     doomed, other = work(Act.HANG_IN_C), work(Act.COUNT_PAGES)
     pool.submit(doomed)
     pool.submit(other)
+    all_begun(pool)
     assert pool.cancel(doomed.claim_id)
     assert not pool.cancel(uuid4())
     ended = {item.work.claim_id: item for item in collect(pool, 2)}
@@ -258,7 +259,7 @@ def test_a_module_missing_in_the_worker_is_named(
 
 
 def test_an_entry_of_the_main_module_is_refused(tmp_path: Path) -> None:
-    def function(job_id: int, claim_id: str) -> Completed:
+    def function(job_id: int, claim_id: UUID) -> Completed:
         return Completed()
 
     options = PoolOptions(workers=1, node_id=NODE, workdir=tmp_path)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -33,12 +33,12 @@ def node_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Progr
     reader.close()
 
 
-def _complete(job_id: int, claim_id: str) -> Outcome:
+def _complete(job_id: int, claim_id: UUID) -> Outcome:
     return Completed(f"{job_id} within {child_setup.shortest_limit():g} s")
 
 
 def run_job() -> Outcome:
-    return reply.decode(child_setup.run_job(7, str(uuid4()), 2.5))
+    return reply.decode(child_setup.run_job(7, uuid4(), 2.5))
 
 
 def test_a_clean_job_leaves_a_worker_that_is_fit(node_side: ProgressReader, tmp_path: Path) -> None:

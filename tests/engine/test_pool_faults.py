@@ -337,8 +337,8 @@ def test_a_forkserver_that_is_not_ours_is_replaced(tmp_path: Path) -> None:
 
 def _taken(pool: WorkerPool) -> bool:
     """Whether pebble has noted that the worker took its job, from when on its own limit counts."""
-    job = pool._slots[0].job
-    return job is not None and job.future is not None and job.future.running()
+    bundle = pool._slots[0].bundle
+    return bundle is not None and bundle.future is not None and bundle.future.running()
 
 
 def test_limits_are_enforced_while_the_dispatcher_is_stuck(tmp_path: Path) -> None:

@@ -47,7 +47,6 @@ def test_a_new_job_begins_from_nothing_but_keeps_the_connection(ends: Ends) -> N
     writer.begin(first)
     writer.set(3, 10)
     writer.note_backend(77)
-    assert reader.read_for(second) == Progress(second, backend_pid=77)
     writer.begin(second)
     found = reader.read()
     assert (found.claim_id, found.done, found.total, found.beats, found.backend_pid) == (second, 0, 0, 0, 77)

@@ -11,10 +11,11 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.fairness import Queue, Turn
+from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import Claim, KindSpec
 from batchproc.engine import ready
 from batchproc.engine.news import Hinted
-from batchproc.engine.ready import DEAR, LONGEST_REST, ReadyQueues, Scope
+from batchproc.engine.ready import DEAR, LONGEST_REST, PIECE, ReadyQueues, Scope
 from batchproc.queue.node_store import NodeStore, ReadyQueue
 from tests.engine.running import Bench
 from tests.engine.stepped import SPECS, Step
@@ -64,6 +65,38 @@ def test_a_cheap_claim_or_one_that_gave_something_is_tried_again() -> None:
     got = Claim(1, uuid4(), 1, "ocr", 1, 5, 1, 5, 0, 0, 0)
     assert queues.tried([got]) == {READ, OTHER}
     assert queues.tried() == {READ, OTHER}
+
+
+def test_past_jobs_for_other_nodes_a_claim_that_was_dear_goes_on_from_where_it_was() -> None:
+    """Not past them all again with each claim, nor after each look, which finds them at the front."""
+    queues = Queues()
+    far, front = Claim(9_000_000, uuid4(), 1, "ocr", 1, 5, 1, 5, 0, 0, 0), Place(5, 1)
+    found = [ReadyQueue(READ, 1.0, False, front)]
+    queues.learn(found)
+    turns = queues.choose(1, None)
+    queues.claimed(turns, [far], seconds=0.3)
+    for moved, expected in ((0.0, Place(5, 9_000_000)), (LONGEST_REST - 1, Place(5, 9_000_000)), (1.0, Place(5, 0))):
+        queues.now += moved
+        queues.learn(found)
+        assert queues.floors(turns) == {READ: expected}
+    queues.claimed(turns, [far], seconds=0.3)
+    queues.hint([READ], priority=4)
+    assert queues.floors(turns) == {READ: FRONT}, "what comes ahead of them is heard of"
+
+
+def test_of_very_many_queues_some_are_taken_over_with_each_choice() -> None:
+    queues = Queues()
+    found = [ReadyQueue(Queue(1, tenant, "other"), 1.0, False) for tenant in range(1, 2 * PIECE + 2)]
+    chosen: set[Queue] = set()
+    queues.learn_in_pieces(found)
+    for _ in range(3):
+        turns = queues.choose(PIECE, None)
+        chosen |= {turn.queue for turn in turns}
+        queues.claimed(turns, [], seconds=0.0)
+    assert len(chosen) == 2 * PIECE + 1
+    queues.learn_in_pieces(found)
+    queues.learn_in_pieces(found[:1])
+    assert len(queues.choose(4 * PIECE, None)) == 2 * PIECE + 1, "an older look is taken over before the next"
 
 
 class SpokenToLater(NodeStore):

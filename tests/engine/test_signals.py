@@ -130,7 +130,7 @@ def test_a_notification_wakes_an_idle_node(bench: Bench, runs: Runs, tmp_path: P
     run = runs.start("--workers", "1", "--forever", dispatch={"poll_interval": 600, "lease": 30})
     # Its first look at the queues comes after it began to listen, and the next one only in ten minutes.
     looking = "select 1 from pg_stat_activity where state = 'idle' and query like %s and datname = current_database()"
-    wait_until(lambda: bench.rows(looking, "with recursive queues%"), 30)
+    wait_until(lambda: bench.rows(looking, "with running as materialized%"), 30)
 
     job = bench.enqueue(tenant, "t_quick", lane=Lane.INTERACTIVE)
 

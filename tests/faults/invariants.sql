@@ -59,6 +59,19 @@ where state in ('scheduled', 'available', 'running') and unique_key is not null 
 group by tenant_id, kind, unique_key
 having count(*) > 1
 union all
+select 'a count of ranges that is not theirs', r.revision_id::text
+from batchproc.ocr_revisions r
+where r.state = 'open' and r.ranges_left <> (
+          select count(*) from batchproc.processing_jobs j
+          where j.range_of = r.revision_id and j.finished_at is null and j.args ->> 'range' is distinct from 'join')
+      -- Until the job that splits it has been settled there is none.
+      and exists (select from batchproc.processing_jobs j where j.range_of = r.revision_id)
+union all
+select 'a range that is left of a complete revision', j.job_id::text
+from batchproc.processing_jobs j
+join batchproc.ocr_revisions r on r.revision_id = j.range_of
+where r.state = 'complete' and r.ranges_left <> 0
+union all
 -- Exactly, with two exceptions. Usage outlives what a prune has taken, attempts and all. And where a job was retried
 -- after it had been discarded, its kind may have discarded more than can be counted. Such a job shows itself by numbers
 -- that begin anew: after a failure that used an attempt, or that used up the losses of nodes, the next attempt's number

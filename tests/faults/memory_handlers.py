@@ -168,7 +168,9 @@ def ocr_within(ctx: Context, args: OcrWithin) -> OcrResult:
     assert stat is not None
     limit = stat.mapped + (args.room_kb << 10), resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, limit)
-    return ocr(ctx, OcrArgs(document_id=args.document_id))
+    result = ocr(ctx, OcrArgs(document_id=args.document_id))
+    assert isinstance(result, OcrResult)
+    return result
 
 
 @handler("m_fill", base=0.05, cap=0.2, max_attempts=200)

@@ -137,7 +137,7 @@ def spoil(ctx: Context, args: How) -> None:
 
 @handler("w_close_all", max_crashes=1)
 def close_all(_: Context) -> None:
-    """Nothing can be answered any more."""
+    """Nothing can be sent any more."""
     os.closerange(0, 1000)
 
 

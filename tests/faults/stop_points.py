@@ -74,9 +74,9 @@ class StopPoint:
                 self._pass("claimed")
         return settled, claims
 
-    def _submit(self, submit: _Wrapped, pool: WorkerPool, work: Any) -> Any:
-        slot = submit(pool, work)
-        if self._holds([work.claim_id]):
+    def _submit(self, submit: _Wrapped, pool: WorkerPool, *works: Any) -> Any:
+        slot = submit(pool, *works)
+        if self._holds(work.claim_id for work in works):
             self._pass("submitted")
         return slot
 

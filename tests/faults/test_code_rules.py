@@ -36,7 +36,13 @@ _FORBIDDEN_CALLS = {
 _UNPICKLING = {"engine/pool/child_setup.py"}
 """Where a worker reads what its own node has pickled, over a pipe that nobody else can write to."""
 
-_OPENING = {"documents/walk.py", "documents/root_identity.py", "ocr/tessdata.py", "ocr/memory.py"}
+_OPENING = {
+    "documents/walk.py",
+    "documents/root_identity.py",
+    "documents/mounted.py",
+    "ocr/tessdata.py",
+    "ocr/memory.py",
+}
 """Of the packages that know of documents, what opens files by name: originals, roots' markers, languages, /proc."""
 
 _EXECUTING = {"execute", "executemany", "copy", "stream"}

@@ -134,3 +134,17 @@ def test_memory_that_a_job_keeps_is_not_charged_to_the_next_one(bench: Bench) ->
     assert bench.states(ids) == {"completed": 4}
     pids = [_pid(bench, job_id) for job_id in ids]
     assert pids[0] == pids[1] == pids[2] != pids[3]
+
+
+def test_no_job_of_a_bundle_meets_what_another_one_left(bench: Bench) -> None:
+    bench.connection.execute("create sequence public.numbers")
+    jobs = [("session", "attributes"), ("session", "adapters"), ("meets", ""), ("thread", "uses the connection")]
+    ids = _one_after_the_other(bench, *jobs, *[("defaults", "")] * 2, kinds={"l_job": {"bundle": 64}})
+
+    assert bench.states(ids) == {"completed": len(ids)}
+    assert [len(bench.job(job_id)["attempts"]) for job_id in ids] == [1] * len(ids)
+    assert bench.job(ids[2])["result"]["seen"][:5] == ["read committed", "off", 7, "text", {"a": 1}]
+    assert [bench.job(job_id)["result"]["seen"] for job_id in ids[4:]] == [[None, True]] * 2
+    pids = [_pid(bench, job_id) for job_id in ids]
+    assert pids == [pids[0]] * 4 + [pids[4]] * 2
+    assert pids[0] != pids[4], "the thread keeps its worker"

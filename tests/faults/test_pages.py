@@ -45,6 +45,8 @@ class Scan:
     pages: int
     faults: dict[int, list[str]] = field(default_factory=dict)
     kinds: dict[str, Any] = field(default_factory=dict)
+    split_pages: int = 1000
+    workers: int = 1
 
     def __post_init__(self) -> None:
         self.calls_file = self.folder / "calls"
@@ -64,10 +66,10 @@ class Scan:
         return started_run(
             self.bench,
             "--workers",
-            "1",
+            str(self.workers),
             handlers=[page_handlers.MODULE],
             environment=environment,
-            ocr={"languages": ["eng"]},
+            ocr={"languages": ["eng"], "split_pages": self.split_pages},
             kinds={"ocr": {**_QUICK, **self.kinds}},
             pool={"memory_limit_mb": 700},
         )

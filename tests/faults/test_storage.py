@@ -102,6 +102,30 @@ def bench_rows(bench: Bench, statement: str) -> bool:
 
 
 @pytest.mark.long
+def test_a_file_system_mounted_over_a_folder_of_the_archive_costs_no_attempt(
+    bench: Bench, tmp_path: Path, mounts: Mounts
+) -> None:
+    root = tmp_path / "archive"
+    bench.tenant("acme")
+    year = root / "2021"
+    year.mkdir(parents=True)
+    for number in range(LETTERS):
+        words = f"Letter {number} of an archive over which something is mounted tonight"
+        (year / f"{number}.pdf").write_bytes(drawn.pdf(drawn.PdfPage(drawn.shown(words))))
+    assert main.run(["--database", bench.url, "import", "-r", str(root), "--tenant", "acme"]) == 0
+    mounts.memory(year)
+
+    report = run(bench)
+
+    assert_nothing_was_lost(bench, report)
+    [told] = [line for line in summary.lines(report, [], ()) if "something is mounted" in line]
+    assert f"mounted on {year} in which no original was found yet" in told
+    assert f"batchproc storage accept {year}" in told
+    mounts.unmount(year)
+    assert_completes(bench)
+
+
+@pytest.mark.long
 def test_the_mail_of_a_nightly_run_names_the_root_that_is_gone(bench: Bench, archive: Path, mounts: Mounts) -> None:
     mounts.unmount(archive)
 

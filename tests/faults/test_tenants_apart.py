@@ -242,12 +242,18 @@ _FORBIDDEN: dict[str, Callable[[Two], list[str]]] = {
     "reprocess": lambda two: ["--document", str(two.their_document), "--mode", "force", "--json"],
     "import": lambda two: ["--no-jobs", "--json", str(two.folder / "mine")],
     "run": lambda _: ["--json"],
+    "prune": lambda _: ["--older-than", "0"],
 }
 """What to call each command with that takes ``--tenant``; called for ``mine`` it must know nothing of ``theirs``."""
 
 
 def test_every_command_for_one_tenant_keeps_to_it(two: Two, capfd: pytest.CaptureFixture[str]) -> None:
     main.run(["--version"])
+    two.bench.connection.execute(
+        b"update batchproc.processing_jobs set state = 'cancelled', finished_at = clock_timestamp()"
+        b" where tenant_id = %s and kind = 'ocr'",
+        [two.theirs],
+    )
     theirs = two.count("processing_jobs", two.theirs)
     for command in sorted(_taking_a_tenant(main.cli)):
         assert command in _FORBIDDEN, f"say what {command} --tenant must not do"
@@ -285,7 +291,7 @@ def test_enqueue_names_the_tenant_that_lacks_the_document(
 
 def test_statements_on_documents_name_the_tenant() -> None:
     """Those that the command line lists with are for the operator, who sees all tenants; storage roots are nobody's."""
-    for_all = {"list_documents.sql", "show_revision.sql", "show_pages.sql", "engine_versions.sql"}
+    for_all = {"list_documents.sql", "show_revision.sql", "show_pages.sql", "show_ranges.sql", "engine_versions.sql"}
     for_all |= {"begun_pages.sql"}  # of claims, each with its own tenant
     for_all |= {f"{what}.sql" for what in ("all_roots", "forget_root", "known_roots", "learn_root", "renew_root")}
     files = list(resources.files("batchproc.documents").joinpath("sql").iterdir())

@@ -20,9 +20,10 @@ from batchproc.handlers.args import validated_args
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import ClaimLost, Failure, Snooze, StorageUnavailable
 from batchproc.handlers.ocr import OcrResult, ocr
-from batchproc.handlers.ocr_options import OcrArgs, page_options
+from batchproc.handlers.ocr_options import OcrArgs, asks_otherwise, page_options
 from batchproc.handlers.registry import _from_function
 from batchproc.ocr.errors import OcrFailure
+from batchproc.ocr.page_text import PageOptions
 from batchproc.queue.claims import ClaimFence
 from batchproc.settings import Settings
 from tests.handlers.running_job import (
@@ -100,7 +101,9 @@ class Job:
         return self.ctx
 
     def run(self) -> OcrResult:
-        return ocr(self.ctx, self.args)
+        result = ocr(self.ctx, self.args)
+        assert isinstance(result, OcrResult)
+        return result
 
     def fails(self) -> Failure:
         with pytest.raises(Failure) as caught:
@@ -462,6 +465,88 @@ def test_other_languages_start_a_new_revision(job: Job, read: list[int], monkeyp
     assert job.run().ocr_pages == 3
     assert read == [1, 1, 2, 3]
     assert job.revisions() == ["complete"], "the abandoned one goes when a newer one is complete"
+
+
+@pytest.mark.parametrize(
+    ("tenant_says", "settings_say"),
+    [({"mode": "force"}, {}), ({"languages": ["deu"]}, {}), ({}, {"dpi": 150, "orientation": False})],
+    ids=["mode", "languages", "settings"],
+)
+def test_a_job_goes_on_with_the_options_that_it_began_with(
+    job: Job,
+    read: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    tenant_says: dict[str, Any],
+    settings_say: dict[str, Any],
+) -> None:
+    """Whatever tenant or settings have come to say between two attempts: what was read is not read again."""
+    fault_on(monkeypatch, 2, times=1)
+    with pytest.raises(RuntimeError):
+        job.run()
+    say_otherwise(job, tenant_says, settings_say)
+    assert job.run().ocr_pages == 3
+    assert (read, job.revisions()) == ([1, 2, 3], ["complete"])
+    stored = job.connection.execute("select languages, profile from batchproc.ocr_revisions").fetchone()
+    assert stored == (["eng"], {"mode": "skip", "dpi": 300, "orientation": True})
+
+    # Nor when all was done, and only the ending of that attempt was lost.
+    job.again(3)
+    assert job.run().ocr_pages == 3
+    assert read == [1, 2, 3]
+
+
+def say_otherwise(job: Job, tenant_says: dict[str, Any], settings_say: dict[str, Any]) -> None:
+    """The same job's next attempt, of a tenant and under settings that say something else now."""
+    job.again(2)
+    job.ctx.tenant_settings = tenant_says
+    job.ctx.settings = Settings.model_validate({"ocr": {"languages": ["eng"], **settings_say}})
+
+
+def test_another_job_begins_anew_where_options_have_changed(
+    job: Job, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault_on(monkeypatch, 2, times=1)
+    with pytest.raises(RuntimeError):
+        job.run()
+    end_job(job.connection, job.ctx)
+    job.claim()
+    job.ctx.tenant_settings = {"mode": "force"}
+    assert job.run().ocr_pages == 3
+    assert read == [1, 1, 2, 3]
+
+
+def test_a_job_does_not_go_on_in_languages_that_are_gone(
+    job: Job, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault_on(monkeypatch, 2, times=1)
+    with pytest.raises(RuntimeError):
+        job.run()
+    job.connection.execute("update batchproc.ocr_revisions set languages = '{fra}'")
+    job.again(2)
+    assert job.run().ocr_pages == 3
+    assert read == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("args", "otherwise"),
+    [
+        ({}, False),
+        ({"mode": "skip"}, False),
+        ({"mode": "redo"}, True),
+        ({"languages": ("eng", "deu")}, False),
+        ({"languages": ("deu", "eng")}, True),
+        ({"languages": ("auto",)}, True),
+        ({"languages": ("auto", "eng", "deu")}, True),
+    ],
+)
+def test_only_what_a_job_says_itself_goes_before_what_it_began_with(args: dict[str, Any], otherwise: bool) -> None:
+    begun_with = PageOptions(languages=("eng", "deu"))
+    assert asks_otherwise(OcrArgs(document_id=1, **args), begun_with) is otherwise
+
+
+def test_a_detection_among_the_languages_of_tenant_or_settings_goes_on_with_those_it_had() -> None:
+    args = OcrArgs(document_id=1, languages=("auto",))
+    assert not asks_otherwise(args, PageOptions(languages=("eng", "deu"), detect=True))
 
 
 def test_reading_again_keeps_the_old_revision(job: Job) -> None:

@@ -50,7 +50,9 @@ class Reader:
         )
 
     def read(self, ctx: Context, **args: Any) -> OcrResult:
-        return ocr(ctx, OcrArgs(document_id=self.document_id, **args))
+        result = ocr(ctx, OcrArgs(document_id=self.document_id, **args))
+        assert isinstance(result, OcrResult)
+        return result
 
     def give(self, text: str, source: str = "engine") -> int:
         """Text from elsewhere, with the sums that a completed revision has."""

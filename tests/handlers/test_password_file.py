@@ -150,7 +150,9 @@ def read_encrypted(connection: Conn, folder: Path, passwords: Path | None) -> Oc
     workdir = folder / "work"
     workdir.mkdir()
     ctx = running_job(connection, workdir, kind="ocr", tenant_id=tenant, document_id=document, settings=SETTINGS)
-    return ocr(ctx, OcrArgs(document_id=document))
+    result = ocr(ctx, OcrArgs(document_id=document))
+    assert isinstance(result, OcrResult)
+    return result
 
 
 def test_the_tenants_passwords_open_its_documents_and_are_kept_nowhere(connection: Conn, tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ def test_a_file_that_became_unusable_is_told(connection: Conn, tmp_path: Path) -
         read_encrypted(connection, tmp_path, password_file(tmp_path, SECRET.encode(), 0o644))
     assert caught.value.code == "encrypted"
     detail = caught.value.detail or ""
-    assert "chmod 600" in detail
+    assert "the tenant's password file was not used: its mode is 0644, which opens it to others: chmod 600" in detail
     assert str(tmp_path) not in detail
 
 

@@ -147,6 +147,28 @@ def test_other_files_of_the_same_names_on_another_disk_are_no_alarm(
     assert job.waits()
 
 
+def test_a_file_system_mounted_over_a_folder_is_believed_once_an_original_was_found_there(
+    connection: Conn, tmp_path: Path, mounts: Mounts
+) -> None:
+    below = holding(tmp_path / "archive", b"of the root") / "2021"
+    file = holding(below) / "scan.pdf"
+    job = Job(connection, file, tmp_path)
+    connection.execute("update batchproc.documents set root = %s, path = '2021/scan.pdf'", [bytes(below.parent)])
+    connection.execute("update batchproc.document_paths set root = %s, path = '2021/scan.pdf'", [bytes(below.parent)])
+    assert job.read() == CONTENT
+    mounts.memory(below)
+    assert f"something is mounted on {below} in which no original was found yet" in job.waits()
+    file.write_bytes(b"%PDF other tax!!")
+    assert job.waits(), "as long as nothing of the archive was found there, no other content is an alarm"
+    file.write_bytes(CONTENT)
+    assert job.read() == CONTENT, "with the right hash it is the right file, wherever it lies"
+    assert [root for root, _ in job.roots()] == [str(below.parent), str(below)]
+    file.unlink()
+    assert job.fails() == "source_missing"
+    mounts.unmount(below)
+    assert job.read() == CONTENT
+
+
 def test_a_good_copy_is_read_when_the_other_root_is_gone(job: Job, root: Path, tmp_path: Path) -> None:
     copy = holding(tmp_path / "copy")
     job.also_at(copy)

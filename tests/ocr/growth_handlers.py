@@ -24,7 +24,9 @@ class WatchedArgs(OcrArgs):
 @handler("watched_ocr", timeout=1800, stall_timeout=120, failure_codes=FAILURE_CODES)
 def watched_ocr(ctx: Context, args: WatchedArgs) -> OcrResult:
     ctx.sink = _Watched(ctx.sink, Path(args.sizes))
-    return ocr(ctx, OcrArgs.model_validate(args.model_dump(exclude={"sizes"})))
+    result = ocr(ctx, OcrArgs.model_validate(args.model_dump(exclude={"sizes"})))
+    assert isinstance(result, OcrResult), "the settings leave it in one piece"
+    return result
 
 
 @dataclass

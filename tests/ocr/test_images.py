@@ -78,6 +78,19 @@ def test_whatever_the_pixels_the_page_is_grey_on_white(image: Image.Image, kind:
     assert alike(found.pixels, GREY, 4.0)
 
 
+def test_white_on_nothing_is_meant_for_something_dark() -> None:
+    white = Image.new("RGBA", GREY.size, (255, 255, 255, 0))
+    white.putalpha(ImageChops.invert(GREY))
+    assert alike(image_of(drawn.saved(white, "PNG", dpi=(300, 300))).pixels, GREY)
+
+
+def test_a_jpeg_without_the_mark_of_its_end_is_whole() -> None:
+    data = drawn.saved(GREY, "JPEG", dpi=(300, 300), quality=95)
+    assert alike(image_of(data.removesuffix(b"\xff\xd9")).pixels, GREY)
+    with fails_as("unreadable_file"):
+        image_of(data[: len(data) // 2])
+
+
 def two_shades(level: int) -> bytes:
     """Paper is black and declared transparent, ink is grey."""
     return bytes(2) if level > 127 else b"\x10\x10"

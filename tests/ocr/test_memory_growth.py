@@ -82,7 +82,10 @@ def sizes_while_reading(database_url: str, tmp_path: Path, files: Iterable[Path]
             }
             bench.enqueue(tenant, "watched_ocr", args)
         report = bench.run(
-            RunOptions(workers=1), handlers=[growth_handlers.__name__], pool={"max_jobs_per_worker": 10 * PAGES}
+            RunOptions(workers=1),
+            handlers=[growth_handlers.__name__],
+            pool={"max_jobs_per_worker": 10 * PAGES},
+            ocr={"split_pages": PAGES},
         )
         assert report.counts.codes == {}
         assert bench.rows("select state, count(*) from batchproc.ocr_pages group by state") == [("ocr", PAGES)]

@@ -240,6 +240,16 @@ def test_an_image_too_large_to_be_decoded_costs_the_page_nothing_but_its_text(en
     assert_whole(found, LAYER)
 
 
+@pytest.mark.parametrize("text", ["", lines(LAYER, x=72, top=700)])
+def test_an_image_that_is_too_large_costs_those_beside_it_nothing(engine: TesseractEngine, text: str) -> None:
+    """Its dictionary asks for 1,225 million pixels on an eighth of the page."""
+    huge = "/Width 35000/Height 35000/ColorSpace/DeviceGray/BitsPerComponent 8"
+    content = text + placed(72, 100, 200, 300) + placed(330, 500, 216, 96, name="Im2")
+    found = read(engine, PdfPage(content, image=Image.new("L", (9, 9)), image_dictionary=huge, more_images=[PICTURE]))
+    assert (found.state, found.failure_code) == ("ocr", None)
+    assert_whole(found, LAYER if text else (), PICTURED)
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -308,6 +318,15 @@ def test_the_half_of_a_scan_that_was_not_read_is_read(engine: TesseractEngine) -
     found = read(engine, PdfPage(content, size=(336, 384), image=FULL))
     assert (found.state, found.engine_calls) == ("ocr", 1)
     assert_whole(found, tuple(SENTENCES))
+
+
+def test_a_layer_that_stands_beside_the_words_of_its_scan_is_kept(engine: TesseractEngine) -> None:
+    """With another pitch of lines than the scan's, as some programs put it down: what it says is all there once."""
+    texts = [f"line {number} says other words than {number * 7} others do" for number in range(20)]
+    layer = "".join(shown(text, x=20, y=370 - 12 * at, points=7, hidden=True) for at, text in enumerate(texts))
+    page = PdfPage(placed(0, 0, 336, 384) + layer, size=(336, 384), image=drawn.page(texts, size=(1400, 1600)))
+    found = read(engine, page)
+    assert (found.state, found.text.split()) == ("text", " ".join(texts).split())
 
 
 def test_of_two_scans_that_touch_the_one_that_was_not_read_is_read(engine: TesseractEngine) -> None:

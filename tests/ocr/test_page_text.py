@@ -109,6 +109,9 @@ class ScriptedEngine:
     def languages(self) -> set[str]:
         return {"eng"}
 
+    def loading_order(self, languages: tuple[str, ...]) -> tuple[str, ...]:
+        return languages
+
     def data_hash_of(self, languages: tuple[str, ...]) -> str:
         return ""
 
@@ -152,3 +155,16 @@ def test_a_doubtful_page_is_read_at_most_once_more(
     engine = ScriptedEngine(*confidences, orientation=orientation)
     found = read_page(DrawnPage(), engine, ENGLISH)
     assert (found.text, found.rotation, engine.asked) == (f"answer {answer}", rotation, len(confidences))
+
+
+@pytest.mark.filterwarnings("error::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize("limit", [50_000, 500_000])
+def test_only_the_bounds_say_how_large_a_page_may_be(
+    engine: TesseractEngine, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pillow has a limit of its own, and applies it to parts of a page that was decoded: above it warns, above twice
+    it raises."""
+    data = drawn.saved(drawn.page(drawn.ENGLISH, size=(1800, 800)), "PNG", dpi=(300, 300))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+    assert word_recall(TEXT, read(engine, data).text) == 1.0
+    assert limit == Image.MAX_IMAGE_PIXELS

@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import errno
 import io
+import textwrap
 import zlib
 from contextlib import closing
+from typing import Literal
 
 import pytest
 from PIL import Image
 
 from batchproc.ocr import pdf_document
 from batchproc.ocr.bounds import Bounds
+from batchproc.ocr.page_text import PageOptions, read_page
+from batchproc.ocr.recall import word_recall
 from batchproc.ocr.source import open_source
 from batchproc.ocr.stream import SourceStream
+from batchproc.ocr.tesseract import TesseractEngine
 from tests.ocr import bombs, drawn
 from tests.ocr.encrypted import encrypted_pdf
 from tests.ocr.reading import fails_as, image_of, layer_of, opened
@@ -20,6 +25,9 @@ ASTERISKS = "f\u00f6rster-\u00df"
 CATALOG = b"<</Type/Catalog/Pages 2 0 R%s>>"
 PAGES = b"<</Type/Pages/Count 1/Kids[3 0 R]>>"
 PAGE = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]>>"
+
+
+Mode = Literal["skip", "redo", "force"]
 
 
 def text_with(data: bytes, *passwords: str) -> str | None:
@@ -164,12 +172,27 @@ def test_an_image_that_cannot_be_decoded_is_no_blank_page(name: str, data: bytes
         image_of(sound.replace(data, b"\xff" * len(data)))
 
 
-def beside_text(image: bytes, *, text: str = "Received 12 March", share: float = 1.0, size: int = 64) -> bytes:
+def beside_text(
+    image: bytes,
+    *,
+    text: str = "Received 12 March",
+    share: float = 1.0,
+    size: int = 64,
+    points: float = 3,
+    hidden: bool = False,
+) -> bytes:
     """A page with text and an image that covers this part of it."""
     fields = DICTIONARY.replace("64", str(size))
-    content = f"q 612 0 0 {792 * share} 0 0 cm /I Do Q {drawn.shown(text, points=3)}".encode()
+    content = f"q 612 0 0 {792 * share} 0 0 cm /I Do Q {_in_lines(text, points, hidden)}".encode()
     resources = "/XObject<</I 5 0 R>>/Font<</F1<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>"
     return bombs.page(content, resources, drawn.pdf_stream(f"{fields}/Filter/DCTDecode", image))
+
+
+def _in_lines(text: str, points: float, hidden: bool) -> str:
+    return "".join(
+        drawn.shown(line, y=700 - 2 * points * number, points=points, hidden=hidden)
+        for number, line in enumerate(textwrap.wrap(text, 100) or [text])
+    )
 
 
 JPEG = drawn.saved(Image.effect_noise((64, 64), 50), "JPEG")
@@ -182,12 +205,92 @@ MUCH = "The agreement between the landlord and the tenant was signed in Winchest
     ("image", "size", "code"),
     [(DAMAGED, 64, "unreadable_file"), (CUT, 64, "unreadable_file"), (JPEG, 30_000, "too_large")],
 )
-def test_a_large_image_that_is_not_shown_is_missed_beside_a_line_of_text(image: bytes, size: int, code: str) -> None:
-    data = beside_text(image, size=size, share=0.3)
-    with fails_as(code):
-        layer_of(data)
-    with fails_as(code):
-        image_of(data)
+@pytest.mark.parametrize("text", ["Received 12 March", MUCH])
+def test_a_large_image_that_is_not_shown_is_missed(image: bytes, size: int, code: str, text: str) -> None:
+    data = beside_text(image, text=text, size=size, share=0.3)
+    with opened(data) as source:
+        page = source.page(0)
+        layer, lost = page.text_layer(), page.image(300).lost
+        assert layer is not None
+        assert lost is not None
+        beside = layer.lost_image(lambda _: False)
+        assert beside is not None
+        assert (beside.code, lost.code) == (code, code)
+        assert layer.lost_image(lambda _: True) is None, "its text is known"
+
+
+@pytest.mark.parametrize("mode", ["skip", "redo", "force"])
+@pytest.mark.parametrize("text", ["Received 12 March", MUCH])
+def test_a_page_that_lacks_an_image_keeps_its_text_and_fails(engine: TesseractEngine, mode: Mode, text: str) -> None:
+    with opened(beside_text(DAMAGED, text=text, share=0.3, points=7)) as source:
+        found = read_page(source.page(0), engine, PageOptions(("eng",), mode=mode))
+    assert (found.state, found.failure_code) == ("failed", "unreadable_file")
+    assert word_recall(text, found.text) == 1.0
+    assert found.words == len(text.split())
+
+
+def test_a_page_that_is_nothing_but_an_image_that_is_lost_has_no_text(engine: TesseractEngine) -> None:
+    modes: tuple[Mode, ...] = ("skip", "redo", "force")
+    for mode in modes:
+        with fails_as("unreadable_file"), opened(beside_text(DAMAGED, text=" ")) as source:
+            read_page(source.page(0), engine, PageOptions(("eng",), mode=mode))
+
+
+def test_what_an_ocr_program_wrote_of_an_image_is_kept_without_it(engine: TesseractEngine) -> None:
+    for text, state in ((MUCH, "text"), ("Received on the 12th of March 2004", "failed")):
+        with opened(beside_text(DAMAGED, text=text, hidden=True)) as source:
+            found = read_page(source.page(0), engine, PageOptions(("eng",)))
+        assert (found.state, found.text.split(), found.engine_calls) == (state, text.split(), 0)
+
+
+TWO_PAGES = drawn.pdf(drawn.PdfPage(drawn.shown("First page")), drawn.PdfPage(drawn.shown("Second page")))
+
+
+@pytest.mark.parametrize("keyword", [b"xref\n", b"trailer\n"])
+def test_a_pdf_without_its_end_is_read(keyword: bytes) -> None:
+    """Its catalog is there, but nothing says which object that is."""
+    cut = TWO_PAGES[: TWO_PAGES.index(keyword)]
+    layers = [layer_of(cut, index) for index in range(2)]
+    assert [layer and layer.text for layer in layers] == ["First page", "Second page"]
+
+
+def test_a_page_that_was_cut_off_is_not_blank() -> None:
+    """Of the last one the contents are missing, its dictionary is not."""
+    whole = drawn.pdf_file(
+        [
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Count 2/Kids[3 0 R 4 0 R]>>",
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 5 0 R>>",
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 6 0 R>>",
+            drawn.pdf_stream("", b"0 0 100 100 re f"),
+            drawn.pdf_stream("", b"0 0 200 200 re f"),
+        ]
+    )
+    cut = whole[: whole.index(b"6 0 obj")]
+    assert image_of(cut).pixels.getextrema() == (0, 255)
+    with fails_as("unreadable_file"):
+        image_of(cut, 1)
+
+
+def test_an_encrypted_pdf_without_its_end_is_not_guessed_at() -> None:
+    data = encrypted_pdf("Good morning")
+    with fails_as("unreadable_file"):
+        layer_of(data[: data.index(b"xref\n")])
+
+
+@pytest.mark.parametrize(("bad", "is_lost"), [(6, True), (4, False)])
+def test_strips_of_a_scan_are_missed_together(bad: int, is_lost: bool) -> None:
+    """Each covers a twentieth of the page."""
+    content = drawn.shown("Received 12 March", points=3)
+    names, strips = "", []
+    for number in range(20):
+        content += drawn.placed(0, 39.6 * number, 612, 39.6, name=f"S{number}")
+        names += f"/S{number} {5 + number} 0 R"
+        data = DAMAGED if number < bad else JPEG
+        strips.append(drawn.pdf_stream(f"{DICTIONARY}/Filter/DCTDecode", data))
+    resources = f"/XObject<<{names}>>/Font<</F1<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>"
+    lost = image_of(bombs.page(content.encode(), resources, *strips)).lost
+    assert (lost is not None) == is_lost
 
 
 def test_a_good_image_without_the_mark_of_its_end_is_sound() -> None:
@@ -196,13 +299,16 @@ def test_a_good_image_without_the_mark_of_its_end_is_sound() -> None:
     image_of(data)
 
 
-@pytest.mark.parametrize(("text", "share"), [(MUCH, 1.0), ("Received 12 March", 0.2)])
-def test_a_small_image_or_one_beside_much_text_costs_the_page_nothing(text: str, share: float) -> None:
-    data = beside_text(DAMAGED, text=text, share=share)
-    found = layer_of(data)
-    assert found is not None
-    assert found.text.strip() == text.strip()
-    image_of(data)
+@pytest.mark.parametrize("text", [MUCH, "Received 12 March"])
+def test_a_small_image_costs_the_page_nothing(text: str) -> None:
+    data = beside_text(DAMAGED, text=text, share=0.2)
+    with opened(data) as source:
+        page = source.page(0)
+        layer = page.text_layer()
+        assert layer is not None
+        assert layer.text.split() == text.split()
+        assert layer.lost_image(lambda _: False) is None
+        assert page.image(300).lost is None
 
 
 @pytest.mark.parametrize("xfa", ["", "/XFA 7 0 R"])

@@ -16,7 +16,7 @@ from batchproc.ops.drawing.text import Language
 from tests.ocr.error_rate import character_error_rate
 from tests.ocr.hard_pages import PAGES, HardPage
 
-QUICK = ("table, skew", "150 dpi, skew", "shadow", "rotated 90")
+QUICK = ("table, skew", "table, askew by 25", "150 dpi, skew", "shadow", "rotated 90")
 DEFAULT = ("eng", "deu")
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from PIL import Image, ImageStat
+from PIL import Image, ImageDraw, ImageFont, ImageStat
 
+from batchproc.ocr import recognition
 from batchproc.ocr.engine import Orientation, Recognised
 from batchproc.ocr.pages import PageImage
 from batchproc.ocr.recognition import LEAST_SKEW, recognise
 from batchproc.ocr.skew import find_lines
+from batchproc.ocr.tesseract import TesseractEngine
 from batchproc.ops import drawing
 
 DPI = 150
@@ -35,6 +37,9 @@ class RecordingEngine:
 
     def languages(self) -> set[str]:
         return {"eng"}
+
+    def loading_order(self, languages: tuple[str, ...]) -> tuple[str, ...]:
+        return languages
 
     def data_hash_of(self, languages: tuple[str, ...]) -> str:
         return ""
@@ -87,6 +92,29 @@ def test_a_page_askew_is_straightened_before_it_is_read(degrees: float) -> None:
     assert lines is not None
     assert abs(lines.degrees) < 0.2
     assert found.engine_calls == 1
+
+
+@pytest.mark.parametrize(
+    ("confidences", "answer", "skew"),
+    [((None, 95.0), 2, 20.0), ((30.0, 95.0), 2, 20.0), ((60.0, 65.0, 60.0), 1, 0.0), ((95.0,), 1, 0.0)],
+)
+def test_lines_far_from_level_are_looked_for_where_words_are_doubtful(
+    confidences: tuple[float | None, ...], answer: int, skew: float
+) -> None:
+    engine = RecordingEngine(*confidences, rotations=(0, 0, 0))
+    found = read(engine, drawing.letter(1, dpi=DPI, skew=20).image)
+    assert found.text == f"answer {answer}"
+    assert found.skew == pytest.approx(skew, abs=0.1)
+    assert found.engine_calls == len(engine.images) == len(confidences)
+
+
+@pytest.mark.parametrize("image", [LETTER, drawing.table(1, dpi=DPI).image])
+def test_on_a_level_page_no_other_lines_are_looked_for(image: Image.Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("it takes a third of a second")
+
+    monkeypatch.setattr(recognition, "find_steep_lines", fail)
+    read(RecordingEngine(40.0, None), image)
 
 
 def test_a_poor_page_is_evened_out_whether_or_not_it_may_be_turned() -> None:
@@ -158,3 +186,15 @@ def test_nothing_is_turned_when_that_is_not_wanted() -> None:
     found = read(engine, lying, orientation=False)
     assert engine.images == [lying]
     assert (found.rotation, found.skew, found.engine_calls) == (0, 0.0, 1)
+
+
+@pytest.mark.parametrize("size", [(700, 200), (900, 500), (2480, 3508)])
+@pytest.mark.parametrize("text", ["This is alpha", "Total 12.50", "Hello world again"])
+def test_a_single_line_is_read_as_it_lies_on_whatever_paper(
+    engine: TesseractEngine, text: str, size: tuple[int, int]
+) -> None:
+    """Where the rows of a small page are cut off at the end of the search, they are sharper than within it."""
+    pixels = Image.new("L", size, 255)
+    ImageDraw.Draw(pixels).text((40, 60), text, font=ImageFont.load_default(48), fill=0)
+    found = recognise(engine, PageImage(pixels, 300), languages=("eng",), orientation=True)
+    assert (found.text, found.skew, found.rotation) == (text, 0.0, 0)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from PIL import Image, ImageChops, ImageStat
 
-from batchproc.ocr.skew import MOST_DEGREES, find_lines, straightened
+from batchproc.ocr.recognition import CLEAR_LINES
+from batchproc.ocr.skew import MOST_DEGREES, find_lines, find_steep_lines, straightened
 from batchproc.ops import drawing
 
 # As `drawing` counts: counterclockwise; turned back by the same clockwise.
@@ -54,6 +55,24 @@ def test_lines_of_a_page_on_its_side_run_downwards(turn: Image.Transpose, degree
 )
 def test_without_lines_there_is_no_skew(image: Image.Image) -> None:
     assert find_lines(image, 150) is None
+    assert find_steep_lines(image, 150) is None
+
+
+@pytest.mark.parametrize("kind", ["letter", "columns", "table"])
+@pytest.mark.parametrize("degrees", [10.0, -14.0, 20.0, -33.0, 44.0])
+def test_steep_lines_are_found_to_a_tenth_of_a_degree(kind: str, degrees: float) -> None:
+    make = {"columns": drawing.columns, "table": drawing.table}.get(kind, drawing.letter)
+    image = make(3, "deu", dpi=150, skew=degrees).image
+    found = find_steep_lines(image, 150)
+    assert found is not None
+    assert not found.downwards
+    assert found.degrees == pytest.approx(degrees, abs=0.1)
+    lying = find_steep_lines(image.transpose(Image.Transpose.ROTATE_90), 150)
+    assert lying is not None
+    assert lying.downwards
+    assert lying.degrees == pytest.approx(degrees, abs=0.1)
+    near = find_lines(image, 150)
+    assert near is None or near.degrees == pytest.approx(degrees, abs=0.1) or near.confidence < CLEAR_LINES
 
 
 def test_no_angle_beyond_those_looked_for_is_ever_found() -> None:

@@ -62,6 +62,11 @@ def test_what_real_text_is(content: str, is_text: bool) -> None:
     assert real(PdfPage(content)) is is_text
 
 
+def test_on_a_sheet_that_was_scaled_down_letters_are_as_small() -> None:
+    assert real(PdfPage(shown("Letters of a small sheet", x=3, y=30, points=0.5), size=(30, 42)))
+    assert not real(PdfPage(shown("Letters of a small sheet", x=3, y=30, points=0.02), size=(30, 42)))
+
+
 def test_what_lies_outside_the_part_that_is_shown_does_not_count() -> None:
     data = drawn.pdf(PdfPage(shown("Cut off", y=700) + shown("Kept", y=100), extra="/CropBox[0 0 612 400]"))
     with opened(data) as source:

@@ -20,6 +20,7 @@ from batchproc.ops.bench.ocr import OcrBench, OcrRun, _line, bench_ocr
 from batchproc.ops.bench.ocr_pages import Side
 from batchproc.ops.bench.ocr_peers import Ocrmypdf, OcrmypdfFiles, TesseractCommand, installed_peers, run
 from batchproc.ops.bench.queue import KIND, Durability, QueueBench, QueueRun, bench_queue
+from batchproc.ops.bench.ranges import RangesBench, RangesRun, bench_ranges
 from batchproc.ops.bench.schema import BenchStopped, Urls, bench_schema
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.store import JobStore
@@ -65,13 +66,15 @@ def test_the_queue_bench_runs_all_jobs_and_touches_nothing(database_url: str) ->
         waiting = JOBS.enqueue(connection, NewJob(tenant.tenant_id, "classify"))
     told: list[str] = []
     urls = Urls(database_url, database_url)
-    plain = bench_queue(Settings(), urls, jobs=30, workers=2, runs=1, tell=told.append).plain()
-    assert (plain["jobs"], plain["workers"], len(plain["runs"])) == (30, 2, 1)
+    plain = bench_queue(Settings(), urls, jobs=30, workers=(2, 1), runs=1, tell=told.append, bundle=4).plain()
+    assert (plain["jobs"], plain["workers"], plain["bundle"], len(plain["runs"])) == (30, 2, 4, 2)
     assert plain["jobs_per_second"] == plain["runs"][0]["jobs_per_second"] > 0
-    assert plain["commits_per_second"] > 0
+    assert [row["workers"] for row in plain["by_workers"]] == [2, 1]
+    for limit in ("commits_per_second", "commits_at_once_per_second", "bare_claims_per_second"):
+        assert all(run[limit] > 0 for run in plain["runs"])
     assert plain["synchronous_commit"] == "on"
     assert plain["durable"] == (plain["fsync"] == "on")
-    assert len(told) == 2
+    assert [line.rsplit(":", 1)[0] for line in told] == ["run 1 of 1"] * 4
     assert schemas(database_url) == {"batchproc"}
     with connect(database_url) as connection:
         assert Inspection("batchproc").job(connection, waiting.job_id)["state"] == "available"
@@ -79,12 +82,26 @@ def test_the_queue_bench_runs_all_jobs_and_touches_nothing(database_url: str) ->
 
 
 def test_the_figures_of_the_queue_bench_are_medians() -> None:
-    runs = tuple(
-        QueueRun(rate, 10 / rate, commits) for rate, commits in ((400.0, 2000.0), (500.0, 9.0), (100.0, 1000.0))
-    )
-    plain = QueueBench(10, 2, Durability("18.1", "on", "on"), runs).plain()
-    assert (plain["jobs_per_second"], plain["least"], plain["most"]) == (400, 100, 500)
+    figures = ((400.0, 2000.0, 800.0), (500.0, 9.0, 10.0), (100.0, 1000.0, 500.0))
+    runs = [QueueRun(2, rate, 10 / rate, commits, 3 * commits, claims) for rate, commits, claims in figures]
+    runs.insert(1, QueueRun(8, 900.0, 1.0, 1000.0, 5000.0, 600.0))
+    plain = QueueBench(10, 1, Durability("18.1", "on", "on"), tuple(runs)).plain()
+    assert (plain["workers"], plain["jobs_per_second"], plain["least"], plain["most"]) == (2, 400, 100, 500)
     assert (plain["commits_per_second"], plain["ratio_to_commits"]) == (1000, 0.4)
+    assert (plain["bare_claims_per_second"], plain["ratio_to_bare_claims"]) == (500, 0.8)
+    assert [row["jobs_per_second"] for row in plain["by_workers"]] == [400, 900]
+
+
+def test_a_queue_is_compared_with_its_peers_run_by_run() -> None:
+    runs = tuple(
+        QueueRun(2, ours, 1.0, 1.0, 1.0, 1.0, {"celery": theirs})
+        for ours, theirs in ((600.0, 300.0), (500.0, 500.0), (900.0, 600.0))
+    )
+    versions = {"celery": "5.7.0", "celery_late": None}
+    plain = QueueBench(10, 1, Durability("18.1", "on", "on"), runs, versions).plain()
+    assert (plain["ratio_to_celery"], plain["ratio_to_celery_late"]) == (1.5, None)
+    assert plain["peers"] == versions
+    assert plain["runs"][0]["celery_per_second"] == 300
 
 
 @pytest.mark.parametrize(
@@ -115,6 +132,49 @@ def test_the_ocr_bench_reads_the_same_pages_on_both_sides(database_url: str) -> 
     assert (run.batchproc.preloaded, run.bare_loop.preloaded) == (2, 2)
     assert seen == [1, 1, 5, 5]
     assert schemas(database_url) == {"batchproc"}
+
+
+def test_the_ranges_bench_reads_one_document_on_one_worker_and_on_several(database_url: str) -> None:
+    told: list[str] = []
+    read: list[int] = []
+    plain = bench_ranges(
+        Settings(ocr=Ocr(languages=("eng",), split_pages=1)),
+        Urls(database_url, database_url),
+        pages=2,
+        workers=2,
+        runs=1,
+        tell=told.append,
+        observe=lambda claim, _outcome, _seconds: read.append(claim.priority),
+    ).plain()
+    assert (plain["pages"], plain["split_pages"], plain["workers"], len(plain["runs"])) == (2, 1, 2, 1)
+    assert min(plain["ratio"], plain["loops_ratio"], plain["one_worker_seconds"]) > 0
+    # Of either side a page to warm up each worker, the split, two ranges and the join.
+    assert sorted(read) == [1, 1, 1, *[1] * 2, *[5] * 6]
+    assert told[1:5] == [f"run 1 of 1: {side}" for side in ("one worker", "workers", "one loop", "loops")]
+    assert schemas(database_url) == {"batchproc"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_200_pages_alone_on_two_workers_take_at_most_six_tenths_of_the_time_on_one(database_url: str) -> None:
+    """Or as much as two bare loops take of the time of one, where the machine is busy with other things."""
+    plain = bench_ranges(
+        Settings(ocr=Ocr(languages=("eng",))),
+        Urls(database_url, database_url),
+        pages=200,
+        workers=2,
+        runs=1,
+        tell=lambda _: None,
+        observe=lambda *_: None,
+    ).plain()
+    assert plain["ratio"] <= max(0.6, 1.1 * plain["loops_ratio"]), plain
+
+
+def test_the_ratio_of_the_ranges_bench_is_the_median_of_the_runs_ratios() -> None:
+    runs = (RangesRun(10, 6, 8, 4), RangesRun(10, 5, 8, 4), RangesRun(10, 9, 8, 6))
+    plain = RangesBench(200, 25, 2, runs).plain()
+    assert (plain["ratio"], plain["least"], plain["most"], plain["loops_ratio"]) == (0.6, 0.5, 0.9, 0.5)
+    assert plain["workers_seconds"] == 6
 
 
 def test_the_ratio_of_the_ocr_bench_is_the_median_of_the_runs_ratios() -> None:

@@ -21,7 +21,7 @@ from batchproc.ops.doctor.examination import CHECKS
 from batchproc.ops.doctor.findings import Check, Findings, Patient, concluded
 from batchproc.queue.kind_store import KindStore
 from batchproc.queue.store import JobStore
-from batchproc.settings import Database, Ocr, Settings, Storage, Taxonomy
+from batchproc.settings import Database, Ocr, Run, Settings, Storage, Taxonomy
 
 PASSWORD = "s3cret-of-the-test"
 NOWHERE = f"postgresql://somebody:{PASSWORD}@127.0.0.1:1/nothing"
@@ -197,6 +197,15 @@ def test_a_worker_is_really_started(check: Examine) -> None:
     assert found.ok, found
     assert "tesseract" in found.detail
     assert "classify, ocr, workflow" in found.detail
+    assert found.advice is None
+
+
+def test_accepted_codes_that_no_kind_declares_are_told_of(check: Examine) -> None:
+    found = check("pool", settings=Settings(run=Run(accept_codes=("encryptd", "encrypted", "poison"))))
+    assert found.is_warning
+    assert "run.accept_codes: no kind declares the failure code encryptd: encrypted is the nearest" in found.detail
+    assert "encrypted:" not in found.detail
+    assert found.advice == "correct run.accept_codes, or add the module of its kind to `handlers`"
 
 
 def test_a_worker_that_cannot_load_a_language_is_of_no_use(check: Examine, tmp_path: Path) -> None:
@@ -279,6 +288,7 @@ def test_the_command_fails_with_3_and_shows_no_password(home: Path) -> None:
         "migrations",
         "storage",
         "tenants",
+        "passwords",
         "kinds",
     ]
     assert PASSWORD not in shown

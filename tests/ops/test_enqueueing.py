@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from batchproc.core.errors import UsageError
-from batchproc.ops.enqueueing import LINE_BYTES, parse_lines, parse_time
+from batchproc.ops.enqueueing import LINE_BYTES, parse_lines, parse_time, storable_args
 
 NOW = datetime(2026, 11, 29, 20, 30).astimezone()
 
@@ -62,3 +62,14 @@ def test_a_line_without_an_end_is_refused_once_it_is_too_long() -> None:
 def test_lines_are_numbered_and_empty_ones_passed_over() -> None:
     found = list(parse_lines(io.BytesIO(b'\n{"priority": 1}\n \r\n{"priority": 2}')))
     assert [(number, line.priority) for number, line in found] == [(2, 1), (4, 2)]
+
+
+@pytest.mark.parametrize("args", [{"a": "x\0"}, {"a\0": 1}, {"a": [{"b": "\ud800"}]}, {"a": "\udcff"}], ids=repr)
+def test_args_with_what_no_database_holds_are_refused_and_not_changed(args: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="args with a NUL character or half a surrogate pair"):
+        storable_args(args)
+
+
+def test_args_are_stored_as_they_are() -> None:
+    args = {"text": "ä\n\x01😀", "list": [1, 2.5, None, True]}
+    assert storable_args(args) == args

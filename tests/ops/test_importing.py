@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from batchproc.core.errors import EnvironmentFault, UsageError
-from batchproc.core.job import KindSpec, Lane
+from batchproc.core.job import KindSpec, Lane, NewJob
 from batchproc.database import connect
 from batchproc.documents.store import DocumentStore
 from batchproc.ops.importing import ImportOptions, ImportResult, import_manifest, import_paths
+from batchproc.ops.reviving import MENDED_BY_IMPORT, DocumentJob
 from batchproc.queue.store import JobStore, Tenant
-from tests.handlers.running_job import Conn
+from tests.handlers.running_job import Conn, add_text
 
 STORE = DocumentStore("batchproc", tenant_id=None)
 JOBS = JobStore("batchproc")
@@ -115,6 +116,50 @@ def test_a_duplicate_adds_a_path_and_no_job(connection: Conn, tenant: Tenant, fo
     ] * 2
     assert STORE.paths(connection, first.document_id) == [(bytes(folder), b"a.pdf"), (bytes(tmp_path), b"copy.pdf")]
     assert connection.execute("select count(*) from batchproc.processing_jobs").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("code", sorted(MENDED_BY_IMPORT))
+def test_a_document_that_failed_for_its_original_gets_a_job(
+    connection: Conn, tenant: Tenant, folder: Path, code: str
+) -> None:
+    """It was found after all: that code is no more."""
+    first = imported(connection, tenant, folder / "a.pdf").documents[0]
+    connection.execute("delete from batchproc.processing_jobs")
+    connection.execute("update batchproc.documents set status = 'failed', failure_code = %s", [code])
+
+    registered_only = imported(connection, tenant, folder / "a.pdf", options=ImportOptions(with_jobs=False))
+    assert registered_only.documents[0].job == DocumentJob(None, made=False, waits=False)
+    again = imported(connection, tenant, folder / "a.pdf").documents[0]
+    assert (again.document_id, again.duplicate, again.failure_code) == (first.document_id, True, code)
+    assert (again.job.made, again.job.waits) == (True, True)
+    once_more = imported(connection, tenant, folder / "a.pdf").documents[0]
+    assert once_more.job == DocumentJob(again.job_id, made=False, waits=True)
+    rows = connection.execute("select job_id, args from batchproc.processing_jobs").fetchall()
+    assert rows == [(again.job_id, {"trigger": "upload"})]
+
+
+def test_a_job_by_hand_keeps_an_import_from_making_another(connection: Conn, tenant: Tenant, folder: Path) -> None:
+    found = imported(connection, tenant, folder / "a.pdf", options=ImportOptions(with_jobs=False)).documents[0]
+    connection.execute("update batchproc.documents set status = 'failed', failure_code = 'source_missing'")
+    by_hand = JOBS.enqueue(connection, NewJob(tenant.tenant_id, "ocr", document_id=found.document_id))
+    again = imported(connection, tenant, folder / "a.pdf").documents[0]
+    assert again.job == DocumentJob(by_hand.job_id, made=False, waits=True)
+
+
+def test_what_followed_the_upload_does_not_follow_again(connection: Conn, tenant: Tenant, folder: Path) -> None:
+    found = imported(connection, tenant, folder / "a.pdf", options=ImportOptions(with_jobs=False)).documents[0]
+    add_text(connection, tenant.tenant_id, found.document_id, ["text"])
+    connection.execute("update batchproc.documents set failure_code = 'permission_denied'")
+    assert imported(connection, tenant, folder / "a.pdf").documents[0].job.made
+    assert connection.execute("select args from batchproc.processing_jobs").fetchall() == [({},)]
+
+
+@pytest.mark.parametrize("code", ["encrypted", "missing_language", "poison", "password_file_missing"])
+def test_what_failed_for_anything_else_gets_no_job(connection: Conn, tenant: Tenant, folder: Path, code: str) -> None:
+    imported(connection, tenant, folder / "a.pdf", options=ImportOptions(with_jobs=False))
+    connection.execute("update batchproc.documents set status = 'failed', failure_code = %s", [code])
+    again = imported(connection, tenant, folder / "a.pdf").documents[0]
+    assert (again.failure_code, again.job) == (code, DocumentJob(None, made=False, waits=False))
 
 
 def test_names_that_are_not_text_are_kept_as_bytes(

@@ -101,6 +101,8 @@ def archive(connection: Conn, tenant: int) -> dict[str, int]:
         ({"below_confidence": 60.5}, ["new", "beta"]),
         ({"engine_versions": ["5.9.1"]}, ["old"]),
         ({"engine_versions": []}, []),
+        ({"failure_codes": ["poison", "no_space"]}, ["crashed"]),
+        ({"failure_codes": ["poison"], "statuses": ["completed"]}, []),
         ({"statuses": ["completed"], "below_confidence": 95}, ["new", "beta"]),
     ],
     ids=str,
@@ -197,6 +199,54 @@ def test_a_document_whose_job_waits_gets_no_second_one(connection: Conn, archive
     assert documents_of(connection).count(archive["new"]) == 2, "one that runs may have begun too early"
     [[campaigns]] = connection.execute("select count(*) from batchproc.campaigns").fetchall()
     assert campaigns == 2
+
+
+@pytest.mark.parametrize("key", [None, "by-hand"])
+@pytest.mark.parametrize("state", ["available", "scheduled", "held"])
+def test_a_job_that_was_enqueued_by_hand_counts_too(connection: Conn, tenant: int, key: str | None, state: str) -> None:
+    found = document(connection, tenant, "pending")
+    other = document(connection, tenant, "pending")
+    JOBS.enqueue(connection, NewJob(tenant, "ocr", document_id=found, unique_key=key))
+    JOBS.enqueue(connection, NewJob(tenant, "classify", document_id=other))
+    connection.execute("update batchproc.processing_jobs set state = %s where document_id = %s", [state, found])
+    done = work().run(connection, EVERYTHING)
+    assert (done.enqueued, done.already_queued, done.queued_otherwise) == (1, 1, 0)
+    assert documents_of(connection) == [found, other, other]
+
+
+def test_the_jobs_of_page_ranges_are_no_other_reading(connection: Conn, tenant: int) -> None:
+    found = document(connection, tenant, "partial")
+    JOBS.enqueue(connection, NewJob(tenant, "ocr", document_id=found))
+    connection.execute("update batchproc.processing_jobs set range_of = 1")
+    assert work().run(connection, EVERYTHING).enqueued == 1
+
+
+@pytest.mark.parametrize(
+    ("waiting", "asked", "differs_in"),
+    [
+        ([{}], {}, {}),
+        ([{"trigger": "upload", "keep": "best"}], {}, {}),
+        ([{"pages": "all"}], {}, {}),
+        ([{"mode": "force"}], {}, {"mode": 1}),
+        ([{}], {"mode": "force"}, {"mode": 1}),
+        ([{"languages": ["eng", "deu"]}], {"languages": ["deu", "eng"]}, {"languages": 1}),
+        ([{"languages": ["deu"], "mode": "redo"}], {"mode": "redo", "languages": ["deu"]}, {}),
+        ([{"pages": "failed", "languages": ["deu"]}], {"mode": "redo"}, {"pages": 1, "languages": 1, "mode": 1}),
+        ([{"mode": "force", "pages": "failed"}, {"mode": "force"}], {}, {"mode": 1}),
+        ([{"mode": "force"}, {}], {}, {}),
+    ],
+    ids=str,
+)
+def test_what_waits_and_what_is_asked_for_are_compared(
+    connection: Conn, tenant: int, waiting: list[dict[str, Any]], asked: dict[str, Any], differs_in: dict[str, int]
+) -> None:
+    """Of several jobs that wait the nearest counts."""
+    found = document(connection, tenant, "pending")
+    for args in waiting:
+        JOBS.enqueue(connection, NewJob(tenant, "ocr", args, document_id=found))
+    done = work(args=asked).run(connection, EVERYTHING)
+    assert (done.already_queued, done.queued_otherwise) == (1, bool(differs_in))
+    assert done.differs_in == differs_in
 
 
 def test_nothing_to_enqueue_makes_no_campaign(connection: Conn, archive: dict[str, int]) -> None:

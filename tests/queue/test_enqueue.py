@@ -15,6 +15,7 @@ import pytest
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, KindSpec, Lane, NewJob
 from batchproc.database import SqlFolder
+from batchproc.queue.hints import Hint
 from batchproc.queue.listener import Heard, Listener
 from batchproc.queue.store import JobStore
 from tests.queue.helpers import (
@@ -97,7 +98,7 @@ def test_a_job_exists_when_the_caller_commits_and_not_before(connection: Conn, o
         job_id = enqueue(connection, tenant, lane=Lane.INTERACTIVE)
         assert listener.wait(0.1) == Heard([])
         assert one(listener._connection, "select count(*) from batchproc.processing_jobs") == 0
-    assert listener.wait(PATIENCE) == Heard([queue_of(tenant, lane=Lane.INTERACTIVE)])
+    assert listener.wait(PATIENCE) == Heard([Hint(queue_of(tenant, lane=Lane.INTERACTIVE), 5)])
     assert state(connection, job_id) is JobState.AVAILABLE
 
 

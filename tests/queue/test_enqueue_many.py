@@ -8,11 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, KindSpec, Lane, NewJob
+from batchproc.queue.hints import Hint
 from batchproc.queue.listener import Heard, Listener
-from tests.queue.helpers import PATIENCE, STORE, Conn, add_document, add_tenant, enqueue, now, one, rows_of
+from tests.queue.helpers import PATIENCE, STORE, Conn, add_document, add_tenant, enqueue, now, one, queue_of, rows_of
 
 Opened = Callable[[], Conn]
 
@@ -54,9 +57,80 @@ def test_many_jobs_take_one_hint_and_little_time(connection: Conn, opened: Opene
     listener = Listener(opened(), "batchproc")
     jobs = (NewJob(tenant, "work", {"document_id": number}) for number in range(5000))
     assert STORE.enqueue_many(connection, jobs) == 5000
-    assert listener.wait(PATIENCE) == Heard([], refresh=True)
+    assert listener.wait(PATIENCE) == Heard([Hint(queue_of(tenant), 5)])
     assert listener.wait(0) == Heard([])
     assert one(connection, "select count(distinct args) from batchproc.processing_jobs") == 5000
+
+
+def test_of_a_batch_each_queue_is_told_with_its_lowest_priority(connection: Conn, opened: Opened) -> None:
+    tenant, other = add_tenant(connection), add_tenant(connection, "other")
+    campaign = STORE.begin_campaign(connection, "test")
+    STORE.hold(connection, campaign)
+    listener = Listener(opened(), "batchproc")
+    jobs = [
+        NewJob(tenant, "work", priority=7),
+        NewJob(other, "work", priority=4),
+        NewJob(tenant, "work", priority=3),
+        NewJob(tenant, "work", priority=6),
+        NewJob(tenant, "work", lane=Lane.INTERACTIVE),
+        NewJob(tenant, "work", priority=1, campaign_id=campaign),
+    ]
+    with connection.transaction():
+        STORE.enqueue_many(connection, jobs)
+    expected = {
+        Hint(queue_of(tenant), 3),
+        Hint(queue_of(other), 4),
+        Hint(queue_of(tenant, lane=Lane.INTERACTIVE), 5),
+    }
+    heard = set[Hint]()
+    while len(heard) < len(expected):
+        told = listener.wait(PATIENCE)
+        assert told.hints
+        assert not told.refresh
+        heard |= set(told.hints)
+    assert heard == expected
+    assert listener.wait(0) == Heard([])
+
+
+def test_of_a_batch_with_more_than_hints_can_tell_a_refresh_is_asked_for(connection: Conn, opened: Opened) -> None:
+    tenant = add_tenant(connection)
+    listener = Listener(opened(), "batchproc")
+    STORE.enqueue_many(connection, [NewJob(tenant, f"kind_{number}") for number in range(9)])
+    assert listener.wait(PATIENCE) == Heard([], refresh=True)
+    STORE.enqueue_many(connection, [NewJob(tenant, "work"), NewJob(tenant, "work", run_at=now(connection))])
+    assert listener.wait(PATIENCE) == Heard([], refresh=True), "what is due may have to be promoted"
+
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+_AWKWARD = st.lists(st.sampled_from(["\\", "\t", "\n", "\r", "\\.", "\\N", '"', "{", ",", "ä", "x"]), max_size=6).map(
+    "".join
+)
+_TEXTS = st.one_of(_TEXT, _AWKWARD)
+
+
+@given(
+    key=st.none() | _TEXTS,
+    args=st.dictionaries(_TEXTS, _TEXTS | st.integers(-(2**53), 2**53) | st.none() | st.lists(_TEXTS), max_size=3),
+    languages=st.none() | st.lists(_TEXTS.filter(bool), min_size=1, max_size=3),
+    later=st.booleans(),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_a_job_holds_a_copy_stores_it_as_an_insert_does(
+    connection: Conn, key: str | None, args: dict[str, Any], languages: list[str] | None, later: bool
+) -> None:
+    with connection.transaction(force_rollback=True):
+        tenant = add_tenant(connection, "awkward")
+        due = now(connection) + timedelta(hours=1) if later else None
+        asked = tuple(languages) if languages else None
+        new = NewJob(tenant, "work", args, unique_key=key, run_at=due, languages=asked)
+        STORE.enqueue(connection, new)
+        own = {"job_id", "created_at", *(() if later else ("run_at",))}
+        [inserted] = rows_of(connection, "delete from batchproc.processing_jobs returning *")
+        STORE.enqueue_many(connection, [new, NewJob(tenant, "work")])
+        [copied] = rows_of(connection, "select * from batchproc.processing_jobs order by job_id limit 1")
+        assert {name: copied[name] for name in copied.keys() - own} == {
+            name: inserted[name] for name in inserted.keys() - own
+        }
 
 
 def test_none_is_none(connection: Conn) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from batchproc.core.fairness import Queue, Turn
 from batchproc.core.job import Lane, NewJob
 from batchproc.queue import hints
+from batchproc.queue.hints import Hint
 from batchproc.queue.listener import Heard, Listener
 from tests.queue.helpers import PATIENCE, STORE, Conn, add_tenant, claim, enqueue, join, one, queue_of, wait_until
 
@@ -26,7 +27,7 @@ QUEUES = st.builds(Queue, st.sampled_from([0, 1]), st.integers(1, 2**63 - 1), KI
 def test_a_hint_names_its_queue_and_is_bounded(queue: Queue, priority: int) -> None:
     payload = hints.hint(queue, priority)
     assert len(payload.encode()) <= 200
-    assert hints.parse(payload) == queue
+    assert hints.parse(payload) == Hint(queue, priority)
     assert json.loads(payload)[3] == priority
 
 
@@ -74,18 +75,18 @@ def test_garbage_is_a_refresh(payload: str) -> None:
 
 @given(st.text() | st.recursive(st.integers() | st.text() | st.none(), st.lists).map(json.dumps))
 def test_any_payload_is_a_queue_that_may_exist_or_nothing(payload: str) -> None:
-    queue = hints.parse(payload)
-    if queue is not None:
-        assert queue.lane in (Lane.INTERACTIVE, Lane.BULK)
-        assert 0 < queue.tenant_id < 2**63
+    hint = hints.parse(payload)
+    if hint is not None:
+        assert hint.queue.lane in (Lane.INTERACTIVE, Lane.BULK)
+        assert 0 < hint.queue.tenant_id < 2**63
 
 
 def test_a_forged_hint_costs_an_empty_claim(connection: Conn) -> None:
     node = join(connection)
-    queue = hints.parse(f'[1, {2**63 - 1}, "nobody", 5]')
-    assert queue is not None
+    hint = hints.parse(f'[1, {2**63 - 1}, "nobody", 5]')
+    assert hint is not None
     for limited in (False, True):
-        assert claim(connection, node, Turn(queue, 3), limited=limited) == []
+        assert claim(connection, node, Turn(hint.queue, 3), limited=limited) == []
 
 
 # -- listening
@@ -98,13 +99,13 @@ def test_each_queue_is_named_once(connection: Conn, opened: Opened) -> None:
         for _ in range(3):
             enqueue(connection, tenant)
         enqueue(connection, tenant, "other")
-    heard: list[Queue] = []
+    heard: list[Hint] = []
 
     def both() -> bool:
         noticed = listener.wait(0.2)
         assert not noticed.refresh
-        heard.extend(noticed.queues)
-        return set(heard) == {queue_of(tenant), queue_of(tenant, "other")}
+        heard.extend(noticed.hints)
+        return {hint.queue for hint in heard} == {queue_of(tenant), queue_of(tenant, "other")}
 
     wait_until(both, "both queues to be named")
     assert len(heard) == 2
@@ -118,7 +119,7 @@ def test_waiting_ends_with_the_first_notice_and_otherwise_in_time(connection: Co
     assert 0.09 <= time.monotonic() - began < 5
     enqueue(connection, tenant)
     began = time.monotonic()
-    assert listener.wait(PATIENCE) == Heard([queue_of(tenant)])
+    assert listener.wait(PATIENCE) == Heard([Hint(queue_of(tenant), 5)])
     assert time.monotonic() - began < PATIENCE / 2
     assert listener.wait(0) == Heard([])
 
@@ -129,7 +130,7 @@ def test_a_notice_that_comes_during_another_statement_is_not_lost(connection: Co
     enqueue(connection, tenant)
     assert one(ears, "select count(*) from batchproc.processing_jobs") == 1
     assert one(ears, "select 1") == 1
-    assert listener.wait(PATIENCE) == Heard([queue_of(tenant)])
+    assert listener.wait(PATIENCE) == Heard([Hint(queue_of(tenant), 5)])
 
 
 @pytest.mark.parametrize("payload", ["refresh", "garbage", "", "[" * 7999])

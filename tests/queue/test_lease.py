@@ -69,6 +69,7 @@ def test_a_node_joins_with_what_it_knows(connection: Conn) -> None:
         "default_languages": ["deu"],
         "engine_version": "5.5.4",
         "code_version": "0.1.0",
+        "reads_ranges": True,
     }
 
 

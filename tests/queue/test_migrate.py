@@ -14,6 +14,7 @@ from batchproc.core.job import NewJob
 from batchproc.core.outcome import Completed, FollowUp
 from batchproc.database import connect
 from batchproc.queue import migrate
+from batchproc.queue.hints import Hint
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.listener import Heard, Listener
 from batchproc.queue.node_store import NodeFacts, NodeStore
@@ -73,7 +74,7 @@ def test_another_schema_works_from_end_to_end(empty_database_url: str, schema: s
         listener = Listener(ears, schema)
         tenant = jobs.add_tenant(connection, "acme").tenant_id
         job_id = jobs.enqueue(connection, NewJob(tenant, "work")).job_id
-        assert listener.wait(10) == Heard([queue_of(tenant)])
+        assert listener.wait(10) == Heard([Hint(queue_of(tenant), 5)])
         assert jobs.enqueue_many(connection, [NewJob(tenant, "other")]) == 1
         node.join(connection, NodeFacts(node.node_id, "host", 1, 1, ("work",), (), "", "1"), 30.0)
         _, [claim] = node.tick(connection, [], [Turn(queue_of(tenant), 1)], limited=True, run_id=None)
@@ -106,7 +107,7 @@ def test_a_database_that_needs_newer_code_is_refused_with_advice(database_url: s
     with connect(database_url) as connection:
         needs(connection, migrate.CODE_VERSION + 1)
         for refused in (migrate.pending, migrate.require_current, migrate.apply):
-            with pytest.raises(EnvironmentFault, match=r"needs code version 3 or newer, this is 2: upgrade batchproc"):
+            with pytest.raises(EnvironmentFault, match=r"needs code version 4 or newer, this is 3: upgrade batchproc"):
                 refused(connection)
         assert advisory_locks(connection) == 0
 

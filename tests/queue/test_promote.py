@@ -9,10 +9,10 @@ from functools import partial
 
 import pytest
 
+from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import JobState, Lane
-from batchproc.database import SqlFolder
-from batchproc.queue import upkeep
-from batchproc.queue.upkeep import FRONT, Place, PutOff
+from batchproc.queue import rounds, upkeep
+from batchproc.queue.upkeep import PutOff
 from tests.queue.helpers import Conn, add_tenant, at_once, enqueue, join, now, queue_of, rows_of, state
 
 Opened = Callable[[], Conn]
@@ -67,22 +67,53 @@ def test_every_queue_is_named_once(connection: Conn) -> None:
     assert sorted(node.promote(connection)) == sorted(expected)
 
 
-def test_a_tenant_with_many_due_jobs_holds_up_nobody(connection: Conn) -> None:
-    big, small, node = add_tenant(connection, "big"), add_tenant(connection, "small"), join(connection)
-    add_scheduled(connection, big, 450, due_in=-1)
-    add_scheduled(connection, small, 1, due_in=0)
+def test_a_tenant_with_many_due_jobs_holds_up_nobody(connection: Conn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few of each tenant in the first round, and more in the next: the big one is done before long, too."""
+    monkeypatch.setattr(rounds, "STEP", 30)
+    monkeypatch.setattr(upkeep, "STEP", 30)
+    big, small, last = (add_tenant(connection, slug) for slug in ("big", "small", "last"))
+    node = join(connection)
+    add_scheduled(connection, big, 60, due_in=-1)
+    for tenant in (small, last):
+        add_scheduled(connection, tenant, 1, due_in=0)
     taken = []
     while node.promote(connection):
         taken.append(available(connection))
-    assert taken == [{big: 200, small: 1}, {big: 400, small: 1}, {big: 450, small: 1}]
+    others = {small: 1, last: 1}
+    assert taken == [{big: 5} | others, {big: 25} | others, {big: 55} | others, {big: 60} | others]
+    add_scheduled(connection, big, 2, due_in=-1)
+    assert node.promote(connection) == [queue_of(big)], "all at once again"
+    assert available(connection) == {big: 62} | others
 
 
-def test_the_longest_due_come_first(connection: Conn) -> None:
+def test_a_round_goes_on_behind_the_tenants_that_had_their_turn(
+    connection: Conn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "STEP", 12)
+    monkeypatch.setattr(upkeep, "STEP", 12)
+    tenants, node = [add_tenant(connection, f"t{number}") for number in range(7)], join(connection)
+    for tenant in tenants:
+        add_scheduled(connection, tenant, 8, due_in=-1)
+    taken = []
+    while node.promote(connection):
+        taken.append([available(connection)[tenant] for tenant in tenants])
+        assert taken[-1] not in taken[:-1], "each step promotes something"
+    assert taken[:3] == [[5, 5, 2, 0, 0, 0, 0], [5, 5, 2, 5, 5, 2, 0], [5, 5, 2, 5, 5, 2, 5]]
+    assert taken[-1] == [8] * 7
+
+
+def test_the_longest_due_come_first(connection: Conn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "STEP", 200)
+    monkeypatch.setattr(upkeep, "STEP", 200)
     tenant, node = add_tenant(connection), join(connection)
     add_scheduled(connection, tenant, 250, due_in=-1)
-    node.promote(connection)
-    rows = rows_of(connection, "select state from batchproc.processing_jobs order by run_at")
-    assert [row["state"] for row in rows] == ["available"] * 200 + ["scheduled"] * 50
+    promoted = []
+    while node.promote(connection):
+        rows = rows_of(connection, "select state from batchproc.processing_jobs order by run_at")
+        waiting = [row["state"] == "scheduled" for row in rows]
+        assert waiting == sorted(waiting)
+        promoted.append(waiting.index(True) if True in waiting else len(waiting))
+    assert promoted == [5, 25, 105, 250]
 
 
 def test_a_row_that_somebody_holds_is_passed_over(connection: Conn, opened: Opened) -> None:
@@ -93,30 +124,6 @@ def test_a_row_that_somebody_holds_is_passed_over(connection: Conn, opened: Open
         assert node.promote(connection) == [queue_of(tenant)]
         assert available(connection) == {tenant: 2}
     assert node.promote(connection) == [queue_of(tenant)]
-
-
-def test_promoting_in_parts_finds_the_rows_that_promoting_at_once_takes(connection: Conn) -> None:
-    """The one statement locks what it finds and the other must not, so that they are two."""
-    statements, tenants = SqlFolder("batchproc.queue"), [add_tenant(connection, f"t{number}") for number in range(4)]
-    for tenant, (due, later) in zip(tenants, [(5, 2), (1, 0), (0, 3), (3, 3)], strict=True):
-        add_scheduled(connection, tenant, due, due_in=-1)
-        add_scheduled(connection, tenant, later, due_in=3600)
-    add_scheduled(connection, tenants[0], 2, due_in=-60, kind="other")
-    enqueue(connection, tenants[0])
-    available_ids = "select job_id from batchproc.processing_jobs where state = 'available' order by job_id"
-    before = rows_of(connection, available_ids)
-    skip: list[int] = []
-
-    for per_tenant, count in [(1, 3), (4, 8), (200, 11), (200, 9)]:
-        values = {"per_tenant": per_tenant, "skip": skip}
-        found = [job_id for (job_id,) in connection.execute(statements["due_jobs"], values).fetchall()]
-        with connection.transaction(force_rollback=True):
-            connection.execute(statements["promote"], values)
-            taken = [row["job_id"] for row in rows_of(connection, available_ids) if row not in before]
-        assert found == taken
-        assert len(found) == count
-        if per_tenant == 200:
-            skip = found[:2]
 
 
 def test_several_nodes_promote_together(connection: Conn, opened: Opened) -> None:
@@ -177,15 +184,17 @@ def test_a_run_without_end_takes_it_up_again_and_again(connection: Conn) -> None
 
 def test_a_tenant_with_much_that_waits_for_a_storage_does_not_keep_others_waiting(connection: Conn) -> None:
     many, one, node = add_tenant(connection, "many"), add_tenant(connection, "one"), join(connection)
-    add_scheduled(connection, many, 450, due_in=3600)
+    add_scheduled(connection, many, 45, due_in=3600)
     connection.execute(
         "update batchproc.processing_jobs set failure_code = 'storage_unavailable',"
         " claimed_at = clock_timestamp() - interval '1 hour'"
     )
     waiting_for_storage(connection, one, "1 minute")
     node.take_up(node.start_run(connection, {}))
-    node.promote(connection)
-    assert available(connection) == {many: 200, one: 1}
+    taken = []
+    while node.promote(connection):
+        taken.append(available(connection))
+    assert taken == [{many: 5, one: 1}, {many: 25, one: 1}, {many: 45, one: 1}]
 
 
 def add_document(connection: Conn, tenant: int, root: bytes) -> int:

@@ -9,6 +9,7 @@ where d.document_id > %(after)s
   and (%(tenant_id)s::bigint is null or d.tenant_id = %(tenant_id)s)
   and (%(document_ids)s::bigint[] is null or d.document_id = any (%(document_ids)s))
   and (%(statuses)s::text[] is null or d.status = any (%(statuses)s))
+  and (%(failure_codes)s::text[] is null or d.failure_code = any (%(failure_codes)s))
   and (%(below_confidence)s::real is null or coalesce(r.confidence, (
            select sum(p.confidence * p.words) / nullif(sum(p.words) filter (where p.confidence is not null), 0)
            from batchproc.ocr_pages p

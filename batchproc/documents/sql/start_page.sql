@@ -1,7 +1,9 @@
 -- An attempt that was interrupted comes back under the same number, and is no second start. Nor is one after an attempt
 -- that the environment ended: that says nothing of the page.
 insert into batchproc.ocr_pages (revision_id, tenant_id, page, state, job_id, attempt, claim_id)
-values (%(revision_id)s, %(tenant_id)s, %(page)s, 'started', %(job_id)s, %(attempt)s, %(claim_id)s)
+select revision_id, tenant_id, %(page)s, 'started', %(job_id)s, %(attempt)s, %(claim_id)s
+from batchproc.ocr_revisions
+where revision_id = %(revision_id)s and tenant_id = %(tenant_id)s and state = 'open'
 on conflict (revision_id, page) do update
 set starts = ocr_pages.starts
              + ((ocr_pages.job_id, ocr_pages.attempt) is distinct from (excluded.job_id, excluded.attempt)

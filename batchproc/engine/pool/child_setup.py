@@ -10,8 +10,10 @@ import resource
 import shutil
 import signal
 import tempfile
+import time
 import traceback
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
@@ -19,9 +21,10 @@ from uuid import UUID
 
 from batchproc.core.outcome import ErrorClass, Failed, Outcome
 from batchproc.engine.pool import process_tree, processes, reply
+from batchproc.engine.pool.outbox import OutboxWriter
 from batchproc.engine.pool.progress import ProgressWriter
 
-PROGRESS_FILE, TEMP_FOLDER = "progress", "tmp"
+PROGRESS_FILE, OUTBOX_FILE, TEMP_FOLDER = "progress", "outbox", "tmp"
 OOM_SCORE_ADJUSTMENT = 900
 
 ADDRESS_SPACE_FACTOR = 4
@@ -58,13 +61,22 @@ class WarmUp:
     failure: str | None
 
 
+Told = tuple[int, bytes, float]
+"""A job on its way to the worker: job_id, the bytes of its claim_id, and the smaller one of its limits in seconds."""
+
+Reply = tuple[int, float, bytes | None]
+"""A worker's return from a bundle: after how many jobs, and of the last one seconds and encoded outcome if that is too
+large for the outbox."""
+
 _progress: ProgressWriter | None = None
+_outbox: OutboxWriter | None = None
 _workdir: Path | None = None
-_function: Callable[[int, str], Outcome] | None = None
+_function: Callable[[int, UUID], Outcome] | None = None
 _failure: str | None = "the worker was not set up"
 _memory_limit_mb: int | None = None
 _outer_limit = resource.RLIM_INFINITY
 _shortest_limit = float("inf")
+_coming: deque[tuple[int, UUID]] = deque()
 
 
 def current_progress() -> ProgressWriter:
@@ -84,6 +96,11 @@ def current_workdir() -> Path:
 def shortest_limit() -> float:
     """Seconds: the smaller one of the limits of the job that this worker has begun; infinite outside of a worker."""
     return _shortest_limit
+
+
+def coming() -> Sequence[tuple[int, UUID]]:
+    """Job and claim ids of what this worker has been sent and not begun, in order; nothing outside of a worker."""
+    return _coming
 
 
 def set_up_worker(setup: WorkerSetup) -> None:
@@ -121,12 +138,38 @@ def warm_up() -> WarmUp:
     return WarmUp(os.getpid(), _failure)
 
 
-def run_job(job_id: int, claim_id: str, shortest: float) -> bytes:
+def run_bundle(number: int, told: Sequence[Told]) -> Reply:
+    """Jobs in the worker, one after the other; their outcomes go into the outbox, under that number.
+
+    It returns early when an outcome is too large for the outbox, or when the worker should get no other job. Whatever
+    it raises, the worker is replaced for.
+    """
+    assert _progress is not None
+    assert _outbox is not None
+    _outbox.begin(number)
+    _coming.clear()
+    _coming.extend((job_id, UUID(bytes=claim)) for job_id, claim, _ in told)
+    for position, (_, _, shortest) in enumerate(told):
+        job_id, claim_id = _coming.popleft()
+        begun = _progress.begin(claim_id)
+        if _progress.skips(position):
+            if not _outbox.skip(position):
+                return position, 0.0, None
+            continue
+        reply = run_job(job_id, claim_id, shortest)
+        seconds = time.monotonic() - begun
+        if not _outbox.put(position, seconds, reply):
+            return position + 1, seconds, reply
+        if _progress.unfit:
+            return position + 1, 0.0, None
+    return len(told), 0.0, None
+
+
+def run_job(job_id: int, claim_id: UUID, shortest: float) -> bytes:
     """One job in the worker, whose smaller limit is so many seconds; returns the encoded outcome. It does not raise."""
     global _shortest_limit
     try:
         _shortest_limit = shortest
-        current_progress().begin(UUID(claim_id))
         assert _function is not None
         outcome = _function(job_id, claim_id)
         if isinstance(outcome, Failed) and outcome.error_class is ErrorClass.OUT_OF_MEMORY:
@@ -164,12 +207,13 @@ def _empty_workdir() -> bool:
     except OSError:
         return False
     try:
-        for name in os.listdir(folder):  # noqa: PTH208 - of a descriptor
+        names = os.listdir(folder)  # noqa: PTH208 - of a descriptor
+        for name in names:
             try:
                 os.unlink(name, dir_fd=folder)
             except OSError:
                 shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
-        return not os.listdir(folder)  # noqa: PTH208
+        return not names or not os.listdir(folder)  # noqa: PTH208
     finally:
         os.close(folder)
 
@@ -239,9 +283,10 @@ def _mark(marker: str) -> None:
 
 
 def _give_resources(setup: WorkerSetup) -> None:
-    global _progress, _workdir
+    global _outbox, _progress, _workdir
     folder = Path(setup.folder)
     _progress = ProgressWriter(folder / PROGRESS_FILE)
+    _outbox = OutboxWriter(folder / OUTBOX_FILE)
     _workdir = folder / TEMP_FOLDER
     os.environ["TMPDIR"] = str(_workdir)
     tempfile.tempdir = None

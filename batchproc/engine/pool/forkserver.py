@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from multiprocessing import forkserver, process, resource_tracker
+from multiprocessing import connection, forkserver, process, resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,11 @@ from batchproc.engine.pool.process_tree import MARKER_VARIABLE
 STOP_SECONDS = 15.0
 """How long the forkserver may take to end by itself, and before that all that is below it."""
 
+WAS_KILLED = "the forkserver, which starts the workers, was killed meanwhile: the system's log may say by whom"
+
 SOCKET_FOLDER_PREFIX = "batchproc-fork-"
 _MARKER_ROOM = 160
+_DEATH_SECONDS = 0.5
 _lock = threading.RLock()
 _users = 0
 _our_pid: int | None = None
@@ -143,6 +146,20 @@ def running_pid() -> int | None:
     """The pid of the forkserver if it lives."""
     pid = getattr(forkserver._forkserver, "_forkserver_pid", None)
     return pid if pid is not None and _child_lives(pid) else None
+
+
+def has_died(pid: int) -> bool:
+    """Whether the forkserver ``pid`` was killed: it survives a fork that is refused.
+
+    Waits a moment, for it closes its ends of the pipes before it is dead.
+    """
+    with contextlib.suppress(OSError):
+        ended = os.pidfd_open(pid)
+        try:
+            connection.wait([ended], _DEATH_SECONDS)
+        finally:
+            os.close(ended)
+    return running_pid() != pid
 
 
 def kill(pid: int) -> None:

@@ -105,19 +105,20 @@ class Keeper:
             self._discard(old)
 
     def _end(self, worker: WorkerHandle, verdict: Verdict) -> None:
-        """Kills the worker and concludes its job. The slot is free only when the whole tree is gone."""
+        """Kills the worker and concludes its jobs. The slot is free only when the whole tree is gone."""
         self._shared.unwatch(worker)
-        job = self._slot.job
+        bundle = self._slot.bundle
         gone = worker.kill(self._options.kill_deadline)
-        log = logger.bind(job_id=job.work.job_id) if job is not None else logger
-        level = "WARNING" if job is not None or verdict is not DIED else "DEBUG"
+        work = bundle.at(worker.read_progress()) if bundle is not None else None
+        log = logger.bind(job_id=work.job_id) if work is not None else logger
+        level = "WARNING" if work is not None or verdict is not DIED else "DEBUG"
         how = worker.how_it_ended() if verdict is DIED else "killed"
         log.log(level, "worker {} of slot {} {}: {}", worker.pid, self._slot.number, verdict.reason, how)
-        if job is None:
+        if bundle is None:
             self._barren = self._barren + 1 if worker.jobs == 0 else 0
             self._last_end = f"{verdict.reason}: {how}"
         else:
-            self._slot.conclude(job, verdict, worker)
+            self._slot.conclude(bundle, verdict, worker)
         while not gone and not self._shared.closing.wait(_KILL_AGAIN_SECONDS):
             gone = worker.kill(_KILL_AGAIN_SECONDS)
 

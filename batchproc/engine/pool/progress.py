@@ -14,16 +14,20 @@ import struct
 import threading
 import time
 import zlib
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-_BODY = struct.Struct("=Q16sqqQQdq?")
+_BODY = struct.Struct("=Q16sqqQQddq?")
 _CHECKSUM = struct.Struct("=I")
 _LENGTH = _CHECKSUM.size + _BODY.size
 _OFFSETS = (0, 256)
-_STOP_OFFSET, _UNFIT_OFFSET = 512, 513
+_STOP_OFFSET, _UNFIT_OFFSET, _SKIP_OFFSET = 512, 513, 1024
 _FILE_BYTES = mmap.PAGESIZE
+MOST_JOBS = 1024
+"""Jobs that can be sent to a worker at once: each has a byte by which the node takes it back before it has begun."""
+
 _NO_CLAIM = bytes(16)
 
 
@@ -31,9 +35,9 @@ _NO_CLAIM = bytes(16)
 class Progress:
     """How far the job of a claim is. ``done`` and ``total`` in the handler's own unit, often pages.
 
-    ``beats`` counts every sign of life, ``last_beat_monotonic`` is the time of the last one. ``backend_pid`` is the
-    database backend of the worker's connection. ``loading``: the worker is fetching the job from the database, and its
-    handler has not begun.
+    ``beats`` counts every sign of life, ``last_beat_monotonic`` is the time of the last one, ``begun_monotonic`` that
+    of the first. ``backend_pid`` is the database backend of the worker's connection. ``loading``: the worker is
+    fetching the job from the database, and its handler has not begun.
     """
 
     claim_id: UUID | None = None
@@ -41,6 +45,7 @@ class Progress:
     total: int = 0
     beats: int = 0
     checkpoints: int = 0
+    begun_monotonic: float = 0.0
     last_beat_monotonic: float = 0.0
     backend_pid: int | None = None
     loading: bool = False
@@ -53,38 +58,52 @@ class ProgressWriter:
         self._memory = _map(path)
         self._lock = threading.Lock()
         self._sequence = 0
-        self._progress = Progress()
+        self._backend_pid = 0
+        self._reset(_NO_CLAIM, 0.0)
 
-    def begin(self, claim_id: UUID) -> None:
-        """A new job: everything back to nothing, but for the connection, which stays."""
+    def begin(self, claim_id: UUID) -> float:
+        """A new job: everything back to nothing, but for the connection, which stays. Returns the time."""
+        now = time.monotonic()
         with self._lock:
-            backend_pid = self._progress.backend_pid
-            self._write(Progress(claim_id, last_beat_monotonic=time.monotonic(), backend_pid=backend_pid))
+            self._reset(claim_id.bytes, now)
+            self._write()
+        return now
+
+    def skips(self, position: int) -> bool:
+        """Whether the node has taken back the job at that position of its bundle. To be asked after ``begin``.
+
+        The node looks whether a job has begun after it has taken it back. So either it sees that, or this sees it.
+        """
+        return self._memory[_SKIP_OFFSET + position] != 0
 
     def beat(self) -> None:
         """A sign of life, which puts off the stall limit."""
         with self._lock:
-            self._write(self._beaten())
+            self._beat()
 
     def set(self, done: int, total: int) -> None:
         """So much of so much is done; a sign of life too."""
         with self._lock:
-            self._write(replace(self._beaten(), done=done, total=total))
+            self._done, self._total = _fit(done), _fit(total)
+            self._beat()
 
     def checkpoint(self) -> None:
         """A part is done for good; a sign of life too."""
         with self._lock:
-            self._write(replace(self._beaten(), checkpoints=self._progress.checkpoints + 1))
+            self._checkpoints += 1
+            self._beat()
 
     def loading(self, on: bool) -> None:
         """Whether the job is being fetched, so that a limit passes by no fault of its own; a sign of life too."""
         with self._lock:
-            self._write(replace(self._beaten(), loading=on))
+            self._loading = on
+            self._beat()
 
     def note_backend(self, pid: int) -> None:
         """The database backend that the node has to end when it kills this worker."""
         with self._lock:
-            self._write(replace(self._progress, backend_pid=pid))
+            self._backend_pid = pid
+            self._write()
 
     def stopping(self) -> bool:
         """Whether the node is shutting down: a good moment to return after the current page."""
@@ -94,17 +113,41 @@ class ProgressWriter:
         """This worker should get no other job: the last one left something in it that cannot be put right."""
         self._memory[_UNFIT_OFFSET] = 1
 
+    @property
+    def unfit(self) -> bool:
+        """Whether that was declared."""
+        return self._memory[_UNFIT_OFFSET] != 0
+
     def close(self) -> None:
         self._memory.close()
 
-    def _beaten(self) -> Progress:
-        return replace(self._progress, beats=self._progress.beats + 1, last_beat_monotonic=time.monotonic())
+    def _reset(self, claim: bytes, now: float) -> None:
+        self._claim = claim
+        self._done = self._total = self._beats = self._checkpoints = 0
+        self._begun = self._last_beat = now
+        self._loading = False
 
-    def _write(self, progress: Progress) -> None:
-        self._progress = progress
+    def _beat(self) -> None:
+        self._beats += 1
+        self._last_beat = time.monotonic()
+        self._write()
+
+    def _write(self) -> None:
         self._sequence += 1
+        body = _BODY.pack(
+            self._sequence,
+            self._claim,
+            self._done,
+            self._total,
+            self._beats,
+            self._checkpoints,
+            self._begun,
+            self._last_beat,
+            self._backend_pid,
+            self._loading,
+        )
         offset = _OFFSETS[self._sequence % 2]
-        self._memory[offset : offset + _LENGTH] = _pack(self._sequence, progress)
+        self._memory[offset : offset + _LENGTH] = _CHECKSUM.pack(zlib.crc32(body)) + body
 
 
 class ProgressReader:
@@ -126,14 +169,18 @@ class ProgressReader:
                 return max(whole, key=lambda record: record[0])[1]
         return Progress()
 
-    def read_for(self, claim_id: UUID) -> Progress:
-        """The progress of this claim: nothing yet when the record is another's. The connection is any claim's."""
-        found = self.read()
-        return found if found.claim_id == claim_id else Progress(claim_id, backend_pid=found.backend_pid)
-
     def ask_to_stop(self) -> None:
         """Makes ``stopping`` true for the handler."""
         self._memory[_STOP_OFFSET] = 1
+
+    def skip(self, positions: Iterable[int]) -> None:
+        """Takes back the jobs at these positions of the bundle; those that have begun by now may not have seen it."""
+        for position in positions:
+            self._memory[_SKIP_OFFSET + position] = 1
+
+    def skip_none(self) -> None:
+        """A new bundle is about to be sent."""
+        self._memory[_SKIP_OFFSET : _SKIP_OFFSET + MOST_JOBS] = bytes(MOST_JOBS)
 
     def unfit(self) -> bool:
         """Whether the worker should get no other job."""
@@ -149,9 +196,11 @@ class ProgressReader:
             return 0, Progress()
         if _CHECKSUM.unpack_from(raw)[0] != zlib.crc32(body):
             return None
-        sequence, claim, done, total, beats, checkpoints, last_beat, backend_pid, loading = _BODY.unpack(body)
+        sequence, claim, done, total, beats, checkpoints, begun, last_beat, backend_pid, loading = _BODY.unpack(body)
         claim_id = None if claim == _NO_CLAIM else UUID(bytes=claim)
-        return sequence, Progress(claim_id, done, total, beats, checkpoints, last_beat, backend_pid or None, loading)
+        return sequence, Progress(
+            claim_id, done, total, beats, checkpoints, begun, last_beat, backend_pid or None, loading
+        )
 
 
 def _map(path: Path) -> mmap.mmap:
@@ -160,21 +209,6 @@ def _map(path: Path) -> mmap.mmap:
         return mmap.mmap(handle, _FILE_BYTES)
     finally:
         os.close(handle)
-
-
-def _pack(sequence: int, progress: Progress) -> bytes:
-    body = _BODY.pack(
-        sequence,
-        progress.claim_id.bytes if progress.claim_id else _NO_CLAIM,
-        _fit(progress.done),
-        _fit(progress.total),
-        progress.beats,
-        progress.checkpoints,
-        progress.last_beat_monotonic,
-        progress.backend_pid or 0,
-        progress.loading,
-    )
-    return _CHECKSUM.pack(zlib.crc32(body)) + body
 
 
 def _fit(number: object) -> int:

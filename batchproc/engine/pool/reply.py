@@ -14,9 +14,17 @@ from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Failed, Fol
 MAX_REPLY_BYTES = 4 << 20
 """An outcome above this fails as ``result_too_large``: what is big goes through the database."""
 
+LOST = b""
+"""In the place of a reply that should have come: it cannot be read."""
+
+_COMPLETED = b'["completed", null, [], false, 0]'
+_PLAIN = Completed()
+
 
 def encode(outcome: object) -> bytes:
     """The outcome as JSON. Raises TypeError or ValueError when it is none, or holds what JSON cannot."""
+    if outcome == _PLAIN and type(outcome) is Completed:
+        return _COMPLETED  # most outcomes of quick jobs
     reply = json.dumps(_fields(outcome), allow_nan=False).encode()
     if len(reply) > MAX_REPLY_BYTES:
         size = f"the outcome has {len(reply)} bytes, more than {MAX_REPLY_BYTES}"
@@ -26,6 +34,8 @@ def encode(outcome: object) -> bytes:
 
 def decode(reply: bytes) -> Outcome:
     """The outcome in a reply; one that cannot be read is a failure of its job, never of the node."""
+    if reply == _COMPLETED:
+        return _PLAIN
     try:
         return _outcome(*json.loads(reply))
     except Exception as error:  # noqa: BLE001 - whatever a broken worker sends
@@ -37,7 +47,7 @@ def _fields(outcome: object) -> list[Any]:
         case Completed(result, follow_ups, partial, stripped):
             if not isinstance(result, str | None):
                 raise TypeError(f"a result is JSON as text or None, not {type(result).__name__}")
-            jobs = [[f.kind, f.args, f.document_id, f.unique_key] for f in follow_ups]
+            jobs = [[f.kind, f.args, f.document_id, f.unique_key, f.range_of] for f in follow_ups]
             return ["completed", result, jobs, partial, stripped]
         case Failed(error_class, code, error_type, detail):
             return ["failed", error_class, code, error_type, detail]

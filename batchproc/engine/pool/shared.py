@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ class Shared:
     """Functions of the pool that its slots call, from any thread, and events that they heed.
 
     Attributes:
-        publish: hands over how a job ended.
+        publish: hands over how jobs ended.
         wake: a slot has become free or faulty.
         watch: tells the slot when this worker dies, until ``unwatch``.
         look_again: a limit passes at that time, on ``time.monotonic``.
@@ -29,7 +29,7 @@ class Shared:
     """
 
     plan: WorkerPlan
-    publish: Callable[[Ended], None]
+    publish: Callable[[Sequence[Ended]], None]
     wake: Callable[[], None]
     watch: Callable[[Slot, WorkerHandle], None]
     unwatch: Callable[[WorkerHandle], None]

@@ -1,4 +1,4 @@
-"""A slot: the place of one worker, who gets one job at a time, and is replaced when it dies or has to.
+"""A slot: the place of one worker, who gets one bundle of jobs at a time, and is replaced when it dies or has to.
 
 Its keeper kills and starts its workers. The state changes only under the lock.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection, Sequence
 from concurrent import futures
 from enum import Enum
 from functools import partial
@@ -14,16 +15,20 @@ from uuid import UUID
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.outcome import Cancelled, Interrupted, Outcome
-from batchproc.engine.pool import reply
+from batchproc.engine.pool.bundle import Bundle
+from batchproc.engine.pool.child_setup import Reply
 from batchproc.engine.pool.keeper import Keeper
 from batchproc.engine.pool.progress import Progress
 from batchproc.engine.pool.scales import Scales
 from batchproc.engine.pool.shared import Shared
 from batchproc.engine.pool.types import Ended, Running, Work
-from batchproc.engine.pool.verdict import DIED, UNFIT, WORN, Job, Verdict, judge, limit_passed, progress_of
+from batchproc.engine.pool.verdict import DIED, UNFIT, WORN, Verdict, await_report, judge, limit_passed
 from batchproc.engine.pool.worker_handle import WorkerHandle
 
 CHECK_SECONDS = 0.5
+STREAM_SECONDS = 0.05
+"""How often the outcomes of bundles that are being worked at are looked for."""
+
 _SOON = 0.01
 
 
@@ -36,12 +41,16 @@ class _State(Enum):
 
 
 class Slot:
-    """See the module. ``worker`` and ``job`` are for the keeper."""
+    """See the module. ``worker`` and ``bundle`` are for the keeper.
+
+    There is a bundle while BUSY or ENDING, also when all of its jobs have ended and the worker has not returned yet;
+    while STARTING there may be one that waits for the next worker.
+    """
 
     def __init__(self, number: int, shared: Shared) -> None:
         self.number = number
         self.worker: WorkerHandle | None = None
-        self.job: Job | None = None
+        self.bundle: Bundle | None = None
         self._shared = shared
         self._options = shared.plan.options
         self._lock = threading.Lock()
@@ -68,41 +77,79 @@ class Slot:
         """Whether it is ready, or never will be."""
         return self._state is not _State.STARTING
 
-    def submit(self, work: Work) -> bool:
+    def submit(self, works: Sequence[Work]) -> bool:
         """False when the slot is not free."""
         with self._lock:
             if self._state is not _State.IDLE:
                 return False
-            job = self.job = Job(work, time.monotonic())
+            bundle = self.bundle = Bundle(self.number, works, time.monotonic())
             self._state = _State.BUSY
-            self._hand_over(job)
-        self._listen(job)
+            self._hand_over(bundle)
+        self._listen(bundle)
         return True
 
     def running(self) -> Running | None:
-        """The job in this slot, with its progress."""
+        """The job that this slot is at, with its progress."""
         with self._lock:
-            job, worker = self.job, self.worker
-            if job is None:
+            bundle, worker = self.bundle, self.worker
+            if bundle is None:
                 return None
-            progress = progress_of(worker, job) if self._state is _State.BUSY else Progress(job.work.claim_id)
-            return Running(self.number, job.work, worker.pid if worker else None, job.submitted, progress)
+            progress = worker.read_progress() if worker and self._state is _State.BUSY else Progress()
+            work = bundle.at(progress)
+            if work is None:
+                return None
+            if progress.claim_id != work.claim_id:
+                progress = Progress(work.claim_id, backend_pid=progress.backend_pid)
+            return Running(self.number, work, worker.pid if worker else None, bundle.submitted, progress)
+
+    def holds(self) -> list[UUID]:
+        """The claims of the jobs in this slot that have not ended."""
+        bundle = self.bundle
+        return list(bundle.left) if bundle is not None else []
 
     def cancel(self, claim_id: UUID) -> bool:
-        """Ends the job of this claim as cancelled; False when it is not here."""
-        if self.job is None or self.job.work.claim_id != claim_id:
+        """Ends the job of this claim as cancelled; False when it is not here. Its worker dies only if it has begun."""
+        bundle = self.bundle
+        if bundle is None or claim_id not in bundle.left:
             return False
-        return self._end_job(Verdict("has a cancelled job", Cancelled()), claim_id)
+        with self._lock:
+            if self.bundle is not bundle or claim_id not in bundle.left:
+                return False
+            cancelled = Cancelled()
+            ended = self._take_back(bundle, [claim_id], cancelled)
+            if claim_id in bundle.left:
+                bundle.unwanted[claim_id] = cancelled
+                self._replace(Verdict("has a cancelled job", cancelled, claim_id))
+        self._publish(ended)
+        return True
 
     def interrupt(self, reason: str) -> None:
-        """Ends the job, if there is one, as interrupted."""
-        self._end_job(Verdict("is interrupted", Interrupted(reason)))
+        """Ends every job that there is as interrupted."""
+        outcome = Interrupted(reason)
+        ended: list[Ended] = []
+        with self._lock:
+            bundle = self.bundle
+            if bundle is None or not bundle.left:
+                return
+            if self._state is _State.STARTING:  # they wait for a new worker
+                ended = bundle.give_up(bundle.left, outcome)
+            else:
+                bundle.unwanted.update(dict.fromkeys(bundle.left, outcome))
+                self._replace(Verdict("is interrupted", outcome, of_all=True))
+        self._publish(ended)
 
     def ask_to_stop(self) -> None:
-        """Lets the handler see that the node is shutting down."""
+        """The node is shutting down: lets the handler see it, and gives back what would come after its job."""
+        ended: list[Ended] = []
         with self._lock:
-            if self.worker is not None and self.worker.progress is not None and self._state is not _State.RETIRED:
-                self.worker.progress.ask_to_stop()
+            bundle, worker = self.bundle, self.worker
+            if worker is not None and worker.progress is not None and self._state is not _State.RETIRED:
+                worker.progress.ask_to_stop()
+            if bundle is not None and worker is not None and self._state is _State.BUSY:
+                last = bundle.at(worker.read_progress())
+                later = [claim_id for claim_id, work in bundle.left.items() if work is not last]
+                ended = self._take_back(bundle, later, Interrupted("the node is shutting down"))
+        self._publish(ended)
 
     def close(self) -> None:
         """Begins the end; ``join`` waits for it."""
@@ -120,17 +167,26 @@ class Slot:
             self._replace(DIED)
 
     def check(self, now: float) -> float:
-        """Enforces the limits of time; returns when to check next."""
+        """Takes up outcomes, and enforces the limits of time; returns when to check next."""
+        ended: list[Ended] = []
         with self._lock:
-            job, worker = self.job, self.worker
-            if self._state is not _State.BUSY or job is None or worker is None or job.future is None:
+            bundle, worker = self.bundle, self.worker
+            if self._state is not _State.BUSY or bundle is None or worker is None or bundle.future is None:
                 return now + CHECK_SECONDS
-            verdict, due = limit_passed(job, worker, now)
-            if verdict is not None and job.future.done():
-                return now + _SOON  # pebble's thread is about to say so
+            # All slots in the same moments: so many times a second at most somebody is told of outcomes.
+            moment = now // STREAM_SECONDS
+            if bundle.is_streamed and moment != bundle.looked_at:
+                bundle.looked_at = moment
+                ended = bundle.received(worker)
+            verdict, due = limit_passed(bundle, worker, now)
+            if bundle.is_streamed:
+                due = min(due, (moment + 1) * STREAM_SECONDS)
+            if verdict is not None and bundle.future.done():
+                verdict, due = None, now + _SOON  # pebble's thread is about to say so
             if verdict is not None:
                 self._replace(verdict)
-            return due
+        self._publish(ended)
+        return due
 
     def weigh(self, now: float) -> float:
         """Enforces the limits of memory and processes; returns when to weigh next."""
@@ -152,45 +208,58 @@ class Slot:
             self._state = _State.STARTING
 
     def install(self, worker: WorkerHandle) -> None:
-        """A worker that is ready; a job that waited for it is handed over."""
+        """A worker that is ready; jobs that waited for it are handed over."""
         with self._lock:
             self.worker = worker
-            job = self.job
-            self._state = _State.IDLE if job is None else _State.BUSY
-            if job is not None:
-                self._hand_over(job)
-        if job is not None:
-            self._listen(job)
+            bundle = self.bundle
+            if bundle is not None and not bundle.left:
+                bundle = self.bundle = None
+            self._state = _State.IDLE if bundle is None else _State.BUSY
+            if bundle is not None:
+                self._hand_over(bundle)
+        if bundle is not None:
+            self._listen(bundle)
         self._shared.watch(self, worker)
         self._shared.look_again(time.monotonic())  # it has never been weighed
         if self._shared.draining.is_set():
             self.ask_to_stop()
         self._tell()
 
-    def conclude(self, job: Job, verdict: Verdict, worker: WorkerHandle) -> None:
-        """The job's worker is dead: it ends, or waits for the next worker if it never began."""
-        outcome = judge(job, verdict, worker, self._shared.draining)
+    def conclude(self, bundle: Bundle, verdict: Verdict, worker: WorkerHandle) -> None:
+        """The worker of these jobs is dead: they end, or wait for the next worker if they never began."""
+        came = await_report(bundle, verdict)
         with self._lock:
-            if outcome is None and job.tries < self._options.start_attempts and not self._shared.closing.is_set():
+            ended = bundle.received(worker, came, killed=True)
+        fates = judge(bundle, verdict, worker, self._shared.draining)
+        with self._lock:
+            ended += bundle.lost(fates, worker)
+            if bundle.tries >= self._options.start_attempts or self._shared.closing.is_set():
+                ended += bundle.give_up(bundle.left, Interrupted("no worker took it"))
+            if bundle.left:
                 self._state = _State.STARTING
-                return
-            self.job = None
-        self._publish(job, outcome or Interrupted("no worker took it"), worker, killed=True)
+            else:
+                self.bundle = None
+        self._publish(ended)
 
     def retire(self, reason: str, kill_within: float | None = None) -> None:
-        """There will be no worker any more; kills the one there is, if told, and gives back the job there is."""
+        """There will be no worker any more; kills the one there is, if told, and gives back the jobs there are."""
         with self._lock:
-            job, self.job = self.job, None
+            bundle, self.bundle = self.bundle, None
             worker, self.worker = self.worker, None
             self._state = _State.RETIRED
         if worker is not None and kill_within is not None:
             self._shared.unwatch(worker)
             worker.kill(kill_within)
-        if job is not None:
-            self._publish(job, Interrupted(reason), worker, killed=worker is not None)
+        if bundle is not None:
+            outcome = Interrupted(reason)
+            if worker is None:
+                self._publish(bundle.give_up(bundle.left, outcome))
+            else:
+                ended = bundle.received(worker, killed=True)
+                self._publish(ended + bundle.lost([(work, outcome) for work in bundle.left.values()], worker))
         self._tell()
 
-    # Inside. The first two are called under the lock.
+    # Inside, under the lock.
 
     def _replace(self, verdict: Verdict) -> None:
         if self._state is _State.BUSY:
@@ -201,64 +270,72 @@ class Slot:
             return
         self._keeper.replace(verdict)
 
-    def _hand_over(self, job: Job) -> None:
+    def _hand_over(self, bundle: Bundle) -> None:
         assert self.worker is not None
-        job.tries += 1
-        job.scheduled = time.monotonic()
         try:
-            job.future = self.worker.schedule(job.work)
+            bundle.send(self.worker)
         except RuntimeError:  # it died while it was idle, a moment ago
-            job.future = None
             self._replace(DIED)
+
+    def _take_back(self, bundle: Bundle, claim_ids: Collection[UUID], outcome: Outcome) -> list[Ended]:
+        """Ends those of the jobs that have not begun, if that can be done now."""
+        if self._state is _State.STARTING:  # they wait for a new worker
+            return bundle.give_up(claim_ids, outcome)
+        if self._state is not _State.BUSY or self.worker is None:
+            return []
+        return bundle.take_back(self.worker, claim_ids, outcome)
+
+    # Inside, not under the lock.
+
+    def _listen(self, bundle: Bundle) -> None:
+        """Not under the lock: when the worker has returned already, the callback runs here and now."""
+        if bundle.future is None:
+            return
+        bundle.future.add_done_callback(partial(self._returned, bundle))
+        if bundle.is_streamed:
+            pause = STREAM_SECONDS
         else:
-            self.worker.jobs += 1
+            work = next(iter(bundle.left.values()), None)
+            pause = CHECK_SECONDS if work is None else min(work.timeout, work.stall_timeout or CHECK_SECONDS)
+        self._shared.look_again(bundle.heard + pause)
 
-    def _listen(self, job: Job) -> None:
-        """Not under the lock: when the job has ended already, the callback runs here and now."""
-        if job.future is not None:
-            job.future.add_done_callback(partial(self._job_done, job))
-            self._shared.look_again(min(job.deadline, job.scheduled + (job.work.stall_timeout or CHECK_SECONDS)))
-
-    def _job_done(self, job: Job, future: futures.Future[bytes]) -> None:
+    def _returned(self, bundle: Bundle, future: futures.Future[Reply]) -> None:
         """Runs in a thread of pebble's."""
-        error = future.exception()
-        outcome = reply.decode(future.result()) if error is None else None
+        came = future.result() if future.exception() is None else None
         with self._lock:
-            if self.job is not job or job.future is not future or self._state is not _State.BUSY:
+            worker = self.worker
+            if self.bundle is not bundle or bundle.future is not future or self._state is not _State.BUSY:
                 return
-            if outcome is None:
+            if came is None or worker is None:
                 self._replace(DIED)
                 return
-            worker = self.worker
-            assert worker is not None
-            self.job = None
+            ended = bundle.received(worker, came)
+            self._go_on(bundle, worker)
+            again = self._state is _State.BUSY
+        self._publish(ended)
+        if again:
+            self._listen(bundle)
+        elif not ended:
+            self._shared.wake()  # the slot may be free
+
+    def _go_on(self, bundle: Bundle, worker: WorkerHandle) -> None:
+        """After a sending, under the lock: the worker is free, or gets the rest, or has to be replaced."""
+        if worker.jobs:
             self._keeper.job_done()
-            self._state = _State.IDLE
-            if worker.unfit():
-                self._replace(UNFIT)
-            elif 0 < self._options.max_jobs_per_worker <= worker.jobs:
-                self._replace(WORN)
-        self._publish(job, outcome, worker, killed=False)
+        if not bundle.left:
+            self.bundle = None
+        self._state = _State.IDLE
+        if worker.unfit() or (bundle.left and bundle.tries):  # it returned, and nothing came of it
+            self._replace(UNFIT)
+        elif 0 < self._options.max_jobs_per_worker <= worker.sendings:
+            self._replace(WORN)
+        elif bundle.left:
+            self._state = _State.BUSY
+            self._hand_over(bundle)
 
-    def _end_job(self, verdict: Verdict, claim_id: UUID | None = None) -> bool:
-        with self._lock:
-            job = self.job
-            if job is None or (claim_id is not None and job.work.claim_id != claim_id):
-                return False
-            if self._state is not _State.STARTING:
-                job.unwanted = verdict.outcome
-                self._replace(verdict)
-                return True
-            self.job = None  # it waited for a new worker
-        assert verdict.outcome is not None
-        self._publish(job, verdict.outcome, None, killed=False)
-        return True
-
-    def _publish(self, job: Job, outcome: Outcome, worker: WorkerHandle | None, *, killed: bool) -> None:
-        backend_pid = worker.progress.read().backend_pid if killed and worker and worker.progress else None
-        seconds = time.monotonic() - job.submitted
-        pid = worker.pid if worker else None
-        self._shared.publish(Ended(self.number, job.work, outcome, pid, backend_pid, seconds, killed))
+    def _publish(self, ended: Sequence[Ended]) -> None:
+        if ended:
+            self._shared.publish(ended)
 
     def _tell(self) -> None:
         """Those who wait for a slot, or for the start of the pool, may look again."""

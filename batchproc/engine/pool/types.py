@@ -20,7 +20,7 @@ class PoolOptions:
         workers: the number of slots, at least 1.
         node_id: what marks this node's processes.
         workdir: a folder of this node alone, made with mode 0700; each worker gets a folder in it, removed with it.
-        max_jobs_per_worker: a worker is replaced after so many jobs; 0 is never.
+        max_jobs_per_worker: a worker is replaced after so many jobs, a bundle counted as one; 0 is never.
         preload: modules that the forkserver imports once for all workers.
         memory_limit_mb: a worker's tree above this many MiB of resident memory is killed; None is no limit.
         nice: added to the niceness of the workers.
@@ -46,17 +46,17 @@ class Entry:
     """What a worker runs: importable functions of a module, never of ``__main__``, which workers do not import.
 
     ``initializer`` is called once in each worker with ``initargs``, ``function`` for each job with its job_id and
-    its claim_id as text.
+    its claim_id.
     """
 
-    function: Callable[[int, str], Outcome]
+    function: Callable[[int, UUID], Outcome]
     initializer: Callable[..., None]
     initargs: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One claimed job. Limits in seconds: from the submit, and from the last sign of life."""
+    """One claimed job. Limits in seconds: from its begin in the worker, and from its last sign of life."""
 
     job_id: int
     claim_id: UUID
@@ -68,8 +68,8 @@ class Work:
 class Ended:
     """How one submitted job ended.
 
-    ``seconds`` is from submit to end. ``killed`` means that the worker is dead, so that its database backend,
-    ``backend_pid`` if it noted one, may still be busy.
+    ``seconds`` is from its begin in the worker to its end; 0 of one that never began. ``killed`` means that the worker
+    is dead, so that its database backend, ``backend_pid`` if it noted one, may still be busy.
     """
 
     slot: int
@@ -83,7 +83,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A submitted job that has not ended; ``started`` is when it was submitted, on ``time.monotonic``."""
+    """The job that a slot is at; ``started`` is when its bundle was submitted, on ``time.monotonic``."""
 
     slot: int
     work: Work

@@ -1,4 +1,4 @@
-"""One worker as the node holds it: its process, pebble pool, folder and progress record, from start to removal."""
+"""One worker as the node holds it: process, pebble pool, folder, progress record and outbox, from start to removal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 import threading
+from collections.abc import Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from multiprocessing import connection
@@ -21,9 +22,10 @@ from pebble import ProcessPool
 from batchproc.engine.pool import child_setup, forkserver, process_tree, processes
 from batchproc.engine.pool.memory_evidence import MemoryEvidence
 from batchproc.engine.pool.one_worker import UNKNOWN_EXIT, OneWorkerContext, WorkerProcess
+from batchproc.engine.pool.outbox import OutboxReader, Record
 from batchproc.engine.pool.process_tree import Origin
 from batchproc.engine.pool.processes import ProcessId
-from batchproc.engine.pool.progress import ProgressReader
+from batchproc.engine.pool.progress import Progress, ProgressReader
 from batchproc.engine.pool.types import PoolOptions, Work
 
 BACKSTOP_SECONDS = 10.0
@@ -59,9 +61,11 @@ class WorkerHandle:
         self._seen: frozenset[ProcessId] = frozenset()
         self._undead: frozenset[ProcessId] = frozenset()
         self._memory = MemoryEvidence()
+        self._outbox: OutboxReader | None = None
         self.progress: ProgressReader | None = None
         self.pid: int | None = None
         self.jobs = 0
+        self.sendings = 0
 
     @property
     def process(self) -> WorkerProcess | None:
@@ -81,13 +85,30 @@ class WorkerHandle:
         except Exception as error:
             raise StartFailure(self._why(error)) from error
 
-    def schedule(self, work: Work) -> futures.Future[bytes]:
-        """Sends a job to the worker. Raises RuntimeError when the worker has died."""
+    def schedule(self, works: Sequence[Work]) -> futures.Future[child_setup.Reply]:
+        """Sends jobs to the worker, which runs one after the other. Raises RuntimeError when the worker has died."""
         assert self._pool is not None
-        timeout = work.timeout + BACKSTOP_SECONDS
-        shortest = min(work.timeout, work.stall_timeout or work.timeout)
-        arguments = work.job_id, str(work.claim_id), shortest
-        return self._pool.schedule(child_setup.run_job, arguments, timeout=timeout)
+        assert self._outbox is not None
+        assert self.progress is not None
+        timeout = sum(work.timeout for work in works) + BACKSTOP_SECONDS
+        told = [
+            (work.job_id, work.claim_id.bytes, min(work.timeout, work.stall_timeout or work.timeout)) for work in works
+        ]
+        self.progress.skip_none()
+        return self._pool.schedule(child_setup.run_bundle, (self._outbox.begin(), told), timeout=timeout)
+
+    def outcomes(self) -> list[Record]:
+        """The outcomes that it has written since the last call."""
+        return self._outbox.take() if self._outbox is not None else []
+
+    def skip(self, positions: Sequence[int]) -> None:
+        """Takes back the jobs at these positions of what was sent, as far as they have not begun."""
+        if self.progress is not None:
+            self.progress.skip(positions)
+
+    def read_progress(self) -> Progress:
+        """What its progress record says now."""
+        return self.progress.read() if self.progress is not None else Progress()
 
     def has_ended(self) -> bool:
         """Whether the process is dead, so that there is no worker."""
@@ -103,10 +124,6 @@ class WorkerHandle:
         if members:
             self._memory.note(members[0])
         return len(members), processes.resident_bytes(members, limit_bytes)
-
-    def begun(self, work: Work) -> bool:
-        """Whether this worker has begun with the job."""
-        return self.progress is not None and self.progress.read().claim_id == work.claim_id
 
     def unfit(self) -> bool:
         """Whether it says of itself that it should get no other job."""
@@ -164,6 +181,8 @@ class WorkerHandle:
             process_tree.reap(self._identity.pid)  # its forkserver died before it, and this process takes orphans
         if self.progress is not None:
             self.progress.close()
+        if self._outbox is not None:
+            self._outbox.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -171,6 +190,7 @@ class WorkerHandle:
         self._folder = Path(tempfile.mkdtemp(prefix=self._name, dir=self._plan.options.workdir))
         (self._folder / child_setup.TEMP_FOLDER).mkdir(mode=0o700)
         self.progress = ProgressReader(self._folder / child_setup.PROGRESS_FILE)
+        self._outbox = OutboxReader(self._folder / child_setup.OUTBOX_FILE)
         return self._folder
 
     def _launch(self, folder: Path) -> futures.Future[Any]:
@@ -211,13 +231,16 @@ class WorkerHandle:
             if patience <= 0:
                 raise StartFailure(f"not ready after {self._plan.options.start_timeout:g} s")
         if warm_up.exception() is not None:
-            raise StartFailure(f"it ended before it was ready ({self.how_it_ended()})")
+            reason = f"it ended before it was ready ({self.how_it_ended()})"
+            raise StartFailure(forkserver.WAS_KILLED if self._lost_forkserver() else reason)
         failure = warm_up.result().failure
         if failure is not None:
             raise StartFailure(failure)
 
     def _why(self, error: Exception) -> str:
         """The reason in an operator's words, as far as it is known; pebble hides it behind an error without text."""
+        if self._lost_forkserver():
+            return forkserver.WAS_KILLED
         cause = error
         while not str(cause) and isinstance(cause.__cause__ or cause.__context__, Exception):
             cause = cause.__cause__ or cause.__context__  # type: ignore[assignment] # the line before says so
@@ -226,6 +249,10 @@ class WorkerHandle:
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             return f"no space left in {self._plan.options.workdir} (make room there, or set TMPDIR to another folder)"
         return f"{type(cause).__name__}: {cause}"
+
+    def _lost_forkserver(self) -> bool:
+        """Whether the forkserver that was asked for the worker lives no more."""
+        return self._forkserver_pid is not None and forkserver.has_died(self._forkserver_pid)
 
     def _exit_code(self) -> int | None:
         process = self.process

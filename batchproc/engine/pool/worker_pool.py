@@ -1,4 +1,4 @@
-"""The pool: slots that each run one job at a time in a worker process that can always be killed.
+"""The pool: slots that each run one job after the other in a worker process that can always be killed.
 
 It knows nothing of the database or of handlers. Limits are enforced by a thread of its own, the watcher, whatever its
 user is waiting for; the user only submits, and collects with ``poll`` what has ended.
@@ -14,6 +14,7 @@ import shutil
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from uuid import UUID
 
 from loguru import logger
@@ -94,16 +95,18 @@ class WorkerPool:
         """How many slots have a worker that is ready and idle."""
         return sum(slot.free for slot in self._slots)
 
-    def submit(self, work: Work) -> int:
-        """Gives a job to a free slot and returns the slot's number. Its limits count from now.
+    def submit(self, *works: Work) -> int:
+        """Gives jobs, mostly a single one, to a free slot, in this order, and returns the slot's number.
+
+        Each ends for itself, and is told by ``poll`` soon after. The limits of each count from its begin.
 
         Raises:
             NoFreeSlot: there is none; also after ``free`` told of one, for an idle worker may die at any time.
         """
         for slot in self._slots:
-            if slot.free and slot.submit(work):
+            if slot.free and slot.submit(works):
                 return slot.number
-        raise NoFreeSlot(f"no slot is free for job {work.job_id}")
+        raise NoFreeSlot(f"no slot is free for job {works[0].job_id}")
 
     def wakeup_fileno(self) -> int:
         """Readable when a job has ended, or a slot has become free or faulty. Only between ``start`` and ``close``."""
@@ -117,11 +120,18 @@ class WorkerPool:
         return [self._endings.popleft() for _ in range(len(self._endings))]
 
     def running(self) -> list[Running]:
-        """The jobs that were submitted and have not ended."""
+        """The job that each slot is at; what comes after it in its bundle is not told."""
         return [running for slot in self._slots if (running := slot.running())]
 
+    def bundles(self) -> list[list[UUID]]:
+        """The claims of the jobs that were submitted and have not ended, of each slot that has any."""
+        return [held for slot in self._slots if (held := slot.holds())]
+
     def cancel(self, claim_id: UUID) -> bool:
-        """Kills the job of this claim, which ends as cancelled if it has not ended by then; False when unknown."""
+        """Ends the job of this claim as cancelled, unless it has ended by then; False when unknown.
+
+        Its worker is killed if it has begun; else it is taken back, and the others of its bundle never notice.
+        """
         return any(slot.cancel(claim_id) for slot in self._slots)
 
     def interrupt(self, reason: str) -> None:
@@ -168,8 +178,8 @@ class WorkerPool:
         give_up = time.monotonic() + seconds
         return all(slot.join(max(0.0, give_up - time.monotonic())) for slot in self._slots)
 
-    def _publish(self, ended: Ended) -> None:
-        self._endings.append(ended)
+    def _publish(self, ended: Sequence[Ended]) -> None:
+        self._endings.extend(ended)
         self._wake()
 
     def _wake(self) -> None:

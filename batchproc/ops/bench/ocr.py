@@ -161,7 +161,7 @@ def bench_ocr(
                 if side == "batchproc":
                     sides[side] = _through_batchproc(settings, urls, drawn, workers, observe)
                 elif side == "bare loop":
-                    sides[side] = _bare_loops(settings, drawn, workers)
+                    sides[side] = bare_loops(settings, drawn, workers)
                 else:
                     sides[side] = _through_peer(found[side], settings, drawn, workers)
             done.append(OcrRun(sides["batchproc"], sides["bare loop"], {name: sides[name] for name in found}))
@@ -216,7 +216,7 @@ def _through_peer(peer: Peer, settings: Settings, pages: Pages, workers: int) ->
 # -- bare loops
 
 
-def _bare_loops(settings: Settings, pages: Pages, workers: int) -> Side:
+def bare_loops(settings: Settings, pages: Pages, workers: int) -> Side:
     languages = loading_order(wanted(settings.ocr.languages).languages)
     with ExitStack() as stack:
         tessdata = stack.enter_context(Tessdata(settings.ocr.tessdata).folder_with(languages))

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-
-from psycopg import Connection
-from psycopg.rows import TupleRow
 
 from batchproc.core.languages import AUTO, named, remedy
 from batchproc.database import connect
 from batchproc.ocr.tessdata import Tessdata, default_folder
 from batchproc.ops.doctor.database import CONNECT_SECONDS
 from batchproc.ops.doctor.findings import Findings, Patient
+from batchproc.ops.doctor.tenants import every_tenant, some_of
 from batchproc.ops.languages import LanguageCheck, installed
 from batchproc.queue import migrate
-from batchproc.queue.store import JobStore, Tenant
-
-_PAGE = 1000
-_SHOWN = 5
+from batchproc.queue.store import JobStore
 
 
 def check_languages(patient: Patient, findings: Findings) -> None:
@@ -52,20 +46,12 @@ def check_tenants(patient: Patient, findings: Findings) -> None:
             findings.note("not looked for before the schema is up to date")
             return
         lists: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        for tenant in _tenants(jobs, connection):
+        for tenant in every_tenant(jobs, connection):
             lists[tuple(tenant.settings.get("languages") or ())].append(tenant.slug)
         for languages, slugs in sorted(lists.items()):
             check = LanguageCheck(patient.settings, jobs, connection, languages)
             if languages and (told := check.warning(None)) is not None:
-                who = ", ".join(slugs[:_SHOWN]) + (f" and {len(slugs) - _SHOWN} more" if len(slugs) > _SHOWN else "")
                 advice = f"that, or: batchproc tenants set {slugs[0]} --languages LANG[,LANG]"
-                findings.warning(f"tenant {who}: {told}", advice)
+                findings.warning(f"tenant {some_of(slugs)}: {told}", advice)
     if not findings.warnings:
         findings.note(f"{sum(map(len, lists.values()))} tenants, the languages of all are installed")
-
-
-def _tenants(jobs: JobStore, connection: Connection[TupleRow]) -> Iterator[Tenant]:
-    after = 0
-    while page := jobs.tenants(connection, after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].tenant_id

@@ -1,4 +1,7 @@
-"""The doctor's trial of the pool: one worker, really started, that loads the engine and answers."""
+"""The doctor's trial of the pool: one worker, really started, that loads the engine and answers.
+
+What a run learns of its kinds is learnt for it, and so the settings are held against that here, too.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import select
 import tempfile
 import time
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from PIL import Image
 
 from batchproc.core.errors import EnvironmentFault
+from batchproc.core.failure_codes import unknown_accepted
 from batchproc.core.languages import wanted
 from batchproc.core.outcome import Completed, ErrorClass, Failed, Outcome
 from batchproc.engine import kinds, worker
@@ -46,6 +50,8 @@ def check_pool(patient: Patient, findings: Findings) -> None:
         return
     findings.note(f"a worker started, loaded {known.engine_version} and answered in {seconds:.1f} s")
     findings.note(f"kinds {', '.join(sorted(known.specs))}")
+    for unknown in unknown_accepted(patient.settings.run.accept_codes, known.specs.values()):
+        findings.warning(unknown, "correct run.accept_codes, or add the module of its kind to `handlers`")
 
 
 def _tried(patient: Patient, node_id: str) -> Outcome:
@@ -87,7 +93,7 @@ def prepare(options: worker.WorkerOptions) -> None:
     _ocr = options.settings.ocr
 
 
-def try_engine(_job_id: int, _claim_id: str) -> Outcome:
+def try_engine(_job_id: int, _claim_id: UUID) -> Outcome:
     """In the worker: loads the languages of the settings."""
     assert _ocr is not None, "prepare ran before"
     engine = TesseractEngine(_ocr.tessdata)

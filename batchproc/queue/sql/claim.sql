@@ -1,10 +1,13 @@
 -- One statement claims for all chosen queues; they are distinct, since a statement does not skip its own locks.
 -- Queues with a limit give nothing here, also when it was set a moment ago: they are for claim_limited.sql.
+-- What is not after a queue's place is passed over unread (see core/floors.py): where an old snapshot keeps the index
+-- entries of all jobs that were claimed before, each claim would read every one of them.
 -- Of kinds that need languages it takes what this node has the languages for: as core/languages.py says it.
 with wanted as (
     select *
-    from unnest(%(lanes)s::smallint[], %(tenants)s::bigint[], %(kinds)s::text[], %(counts)s::int[])
-         as w(lane, tenant_id, kind, count)
+    from unnest(%(lanes)s::smallint[], %(tenants)s::bigint[], %(kinds)s::text[], %(counts)s::int[],
+                %(after_priorities)s::smallint[], %(after_jobs)s::bigint[])
+         as w(lane, tenant_id, kind, count, after_priority, after_job)
 ), picked as materialized (
     select j.job_id, w.tenant_id
     from wanted w
@@ -18,6 +21,7 @@ with wanted as (
         select job_id
         from batchproc.processing_jobs
         where state = 'available' and lane = w.lane and tenant_id = w.tenant_id and kind = w.kind
+          and (priority, job_id) > (w.after_priority, w.after_job)
           and (w.kind <> all(%(language_kinds)s::text[])
                or (languages is null or languages <@ %(able)s::text[])
                   and (tenants_languages.able or languages <> '{auto}'))
@@ -26,7 +30,8 @@ with wanted as (
         for no key update skip locked
     ) j
     where not exists (select from batchproc.kinds k where k.kind = w.kind
-                        and (k.paused or coalesce(k.max_running, k.declared_limit) is not null))
+                        and (k.paused or coalesce(k.max_running, k.declared_limit) is not null
+                             or coalesce(k.rate, k.declared_rate) is not null))
 )
 -- Arrays, not the CTE itself: the planner takes it for a tenth of the queue and would read the whole table.
 update batchproc.processing_jobs j

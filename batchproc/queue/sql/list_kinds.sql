@@ -9,7 +9,7 @@ with jobs as (
     group by kind
 )
 select kind, coalesce(k.paused, false) as paused, k.paused_code, k.paused_reason, k.paused_at, k.max_running,
-       k.declared_limit, coalesce(j.available, 0) as available, coalesce(j.scheduled, 0) as scheduled,
+       k.declared_limit, k.rate, k.burst, k.declared_rate, k.declared_burst, coalesce(j.available, 0) as available, coalesce(j.scheduled, 0) as scheduled,
        coalesce(j.running, 0) as running
 from batchproc.kinds k
 full join jobs j using (kind)

@@ -1,7 +1,21 @@
--- Finished jobs from the oldest on, after the last one seen, up to a time that the first look has set.
-select job_id, finished_at
-from batchproc.processing_jobs
-where state in ('completed', 'discarded', 'cancelled') and finished_at < %(until)s
-  and (finished_at, job_id) > (%(after_time)s::timestamptz, %(after_id)s::bigint)
+-- A stretch of finished jobs from the oldest on, after the last one seen, up to a time that the first look has set: of
+-- these those that are wanted, and always the last, from which the next look goes on. Bounded by what it reads, not by
+-- what it finds: where few are wanted, one statement would read for minutes.
+with stretch as materialized (
+    select job_id, finished_at, state, kind, tenant_id
+    from batchproc.processing_jobs
+    where state in ('completed', 'discarded', 'cancelled') and finished_at < %(until)s
+      and (finished_at, job_id) > (%(after_time)s::timestamptz, %(after_id)s::bigint)
+    order by finished_at, job_id
+    limit %(limit)s
+), judged as (
+    select job_id, finished_at, state,
+           state = any(%(states)s::text[]) and (cardinality(%(kinds)s::text[]) = 0 or kind = any(%(kinds)s::text[]))
+               and (%(tenant_id)s::bigint is null or tenant_id = %(tenant_id)s::bigint) as wanted,
+           row_number() over (order by finished_at desc, job_id desc) = 1 as is_last
+    from stretch
+)
+select job_id, finished_at, state, wanted
+from judged
+where wanted or is_last
 order by finished_at, job_id
-limit %(limit)s

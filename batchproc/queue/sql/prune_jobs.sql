@@ -10,4 +10,4 @@ with locked as (
 delete from batchproc.processing_jobs j
 using unnest(array(select job_id from locked), array(select tenant_id from locked)) as l(job_id, tenant_id)
 where j.job_id = l.job_id and j.tenant_id = l.tenant_id
-returning j.job_id
+returning j.job_id, j.state

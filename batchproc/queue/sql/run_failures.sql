@@ -1,13 +1,22 @@
--- The partial documents are looked for only when the run counted some: no index leads to them.
+-- The partial documents are looked for only when the run counted some: no index leads to them. A document in ranges is
+-- told of once: by the job that joins them, else by the first range that was given up on, as ranges_told_otherwise.sql
+-- counts it.
 with failed as (
-    select job_id, tenant_id, kind, document_id, failure_code, state, result
-    from batchproc.processing_jobs
-    where run_id = %(run_id)s and state = 'discarded'
+    select r.job_id, r.tenant_id, r.kind, r.document_id, r.failure_code, r.state, r.result
+    from batchproc.processing_jobs r
+    where r.run_id = %(run_id)s and r.state = 'discarded'
+      and (r.range_of is null or r.args ->> 'range' = 'join'
+           or not exists (
+               select from batchproc.processing_jobs o
+               where o.range_of = r.range_of and o.tenant_id = r.tenant_id and o.run_id = r.run_id
+                 and (o.args ->> 'range' = 'join' and o.state in ('completed', 'discarded')
+                      or o.state = 'discarded' and o.job_id < r.job_id)))
     union all
     select j.job_id, j.tenant_id, j.kind, j.document_id, null, j.state, null
     from batchproc.processing_jobs j
     join batchproc.documents d on d.document_id = j.document_id and d.tenant_id = j.tenant_id and d.status = 'partial'
     where %(partial)s and j.run_id = %(run_id)s and j.state = 'completed' and j.kind = 'ocr'
+      and case when j.range_of is null then not coalesce(j.result ? 'ranges', false) else j.args ->> 'range' = 'join' end
 )
 select t.slug as tenant, f.job_id, f.kind, f.document_id, f.failure_code, d.path,
        d.status as document_status,

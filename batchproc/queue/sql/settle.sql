@@ -4,16 +4,16 @@
 -- held when its campaign is paused. What is asked for after this statement began is found by strays.sql.
 with ending as materialized (
     select e.*
-    from unnest(%(transitions)s::jsonb[]) as t(transition)
-    cross join lateral jsonb_to_record(t.transition) as e(
+    -- One value, not an array of them: that takes the node longer to write than the server to read.
+    from jsonb_to_recordset(%(transitions)s::jsonb) as e(
         job_id bigint, claim_id uuid, state text, delay double precision, attempt smallint, crashes smallint,
-        timeouts smallint, node_losses smallint, result jsonb, failure_code text, outcome text, error_class text,
+        timeouts smallint, node_losses smallint, result text, failure_code text, outcome text, error_class text,
         error_type text, detail text, worker_pid integer, seconds double precision, fails_document boolean,
         follow_ups jsonb)
     order by e.job_id
 ), claimed as materialized (
     select j.job_id, j.tenant_id, j.kind, j.lane, j.priority, j.attempt as number, j.claimed_at, j.node_id, j.run_id,
-           j.campaign_id, j.document_id, e as ending, e.state in ('scheduled', 'available') as waits,
+           j.campaign_id, j.document_id, j.range_of, e as ending, e.state in ('scheduled', 'available') as waits,
            -- The offsets keep the planner from gathering all that waits in a hash.
            e.state in ('scheduled', 'available') and exists (
                select from batchproc.job_signals s
@@ -22,6 +22,8 @@ with ending as materialized (
            j.campaign_id is not null and exists (
                select from batchproc.campaigns p where p.campaign_id = j.campaign_id and p.paused
                offset 0) as paused,
+           -- Of a range that is given up on its document is told by the job that joins the ranges.
+           e.fails_document and (j.range_of is null or j.args ->> 'range' = 'join') as fails_document,
            e.state in ('scheduled', 'available') and j.unique_key is not null and exists (
                select from batchproc.processing_jobs s
                where s.tenant_id = j.tenant_id and s.kind = j.kind and s.unique_key = j.unique_key
@@ -51,7 +53,7 @@ with ending as materialized (
                       else clock_timestamp() + make_interval(secs => (c.ending).delay) end,
         attempt = (c.ending).attempt, crashes = (c.ending).crashes, timeouts = (c.ending).timeouts,
         node_losses = (c.ending).node_losses,
-        result = coalesce((c.ending).result, case when (c.ending).state = 'discarded' then j.result end),
+        result = coalesce((c.ending).result::jsonb, case when (c.ending).state = 'discarded' then j.result end),
         failure_code = case when c.cancelled then null when c.superseded then 'superseded'
                             else (c.ending).failure_code end,
         claim_id = null, node_id = null,
@@ -84,24 +86,30 @@ with ending as materialized (
     update batchproc.documents d
     set status = 'failed', failure_code = (c.ending).failure_code
     from claimed c
-    where (c.ending).fails_document and d.document_id = c.document_id and d.tenant_id = c.tenant_id
+    where c.fails_document and d.document_id = c.document_id and d.tenant_id = c.tenant_id
       and d.status in ('pending', 'failed')
 ), followed as (
     insert into batchproc.processing_jobs
         (tenant_id, document_id, kind, lane, priority, state, args, unique_key, unique_while_running, max_attempts,
-         campaign_id, run_id, languages)
-    select c.tenant_id, f.document_id, f.kind, c.lane, c.priority,
+         campaign_id, run_id, languages, range_of)
+    select c.tenant_id, f.document_id, f.kind, c.lane,
+           -- The job that joins ranges goes before others; what follows it has their priority.
+           case when c.range_of is null then c.priority
+                else coalesce((select r.priority from batchproc.processing_jobs r
+                               where r.range_of = c.range_of and r.tenant_id = c.tenant_id and r.job_id <> c.job_id
+                               order by r.job_id limit 1), c.priority) end,
            case when c.paused then 'held' else 'available' end, f.args, f.unique_key, f.unique_while_running,
            f.max_attempts, c.campaign_id, c.run_id,
            coalesce(f.languages,
                     case when f.by_language
                          then (select string_to_array(d.language, '+') from batchproc.documents d
                                where d.document_id = f.document_id and d.tenant_id = c.tenant_id
-                                 and length(d.language) <= 500) end)
+                                 and length(d.language) <= 500) end),
+           f.range_of
     from claimed c
     cross join lateral jsonb_to_recordset((c.ending).follow_ups) as f(
         kind text, args jsonb, document_id bigint, unique_key text, unique_while_running boolean,
-        max_attempts smallint, languages text[], by_language boolean)
+        max_attempts smallint, languages text[], by_language boolean, range_of bigint)
     on conflict do nothing
     returning lane, tenant_id, kind, state
 ), unsignalled as (

@@ -1,7 +1,9 @@
--- What waits for a storage and was tried last before this run began, or so many seconds ago; a number of each tenant.
+-- What waits for a storage and was tried last before this run began, or so many seconds ago; a few of each tenant, going
+-- on behind a tenant. As due_by_tenant.sql.
 with recursive waiting(tenant_id) as (
     (select tenant_id from batchproc.processing_jobs
-     where state = 'scheduled' and failure_code = 'storage_unavailable' order by tenant_id limit 1)
+     where state = 'scheduled' and failure_code = 'storage_unavailable' and tenant_id > %(after)s
+     order by tenant_id limit 1)
     union all
     select (select j.tenant_id from batchproc.processing_jobs j
             where j.state = 'scheduled' and j.failure_code = 'storage_unavailable' and j.tenant_id > w.tenant_id
@@ -9,7 +11,7 @@ with recursive waiting(tenant_id) as (
     from waiting w
     where w.tenant_id is not null
 )
-select j.job_id
+select w.tenant_id, j.job_id
 from waiting w
 cross join lateral (
     select job_id from batchproc.processing_jobs
@@ -22,4 +24,4 @@ cross join lateral (
     limit %(per_tenant)s
 ) j
 where w.tenant_id is not null
-order by j.job_id
+limit %(limit)s

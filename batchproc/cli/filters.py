@@ -1,0 +1,42 @@
+"""Values of options that choose documents or jobs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from batchproc.cli.app import App
+from batchproc.core.failure_codes import known_codes, unknown_code
+from batchproc.core.limits import CODE
+
+
+class Confidence(click.FloatRange):
+    """0 to 100. Of NaN every comparison is false, those with the bounds too."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 100)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number from 0 to 100.", param, ctx)
+        return number
+
+
+class FailureCode(click.ParamType[str]):
+    """What may be a failure code, whether or not any kind declares it."""
+
+    name = "code"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not CODE.match(value):
+            self.fail(f"{value!r} is no failure code: they are lower-case letters, digits and _.", param, ctx)
+        return str(value)
+
+
+def warn_of_code(app: App, code: str) -> None:
+    """Says on stderr of a code by which nothing was found that no kind declares it, if that is so."""
+    if (told := unknown_code(code, known_codes(app.registry.specs().values()))) is not None:
+        click.echo(f"warning: {told}", err=True)

@@ -1,0 +1,1 @@
+analyze batchproc.processing_jobs

@@ -1,0 +1,1 @@
+select pg_notify(%s, payload) from unnest(%s::text[]) as payload

@@ -1,0 +1,11 @@
+-- Runs that ended before that time, or began before it on a node that lives no more: what they counted is history.
+delete from batchproc.runs
+where run_id in (
+    select r.run_id
+    from batchproc.runs r
+    where coalesce(r.finished_at, r.started_at) < %(until)s
+      and not exists (select from batchproc.nodes n where n.node_id = r.node_id and n.lease_until > clock_timestamp())
+    order by r.run_id
+    limit %(limit)s
+    for update skip locked
+)
