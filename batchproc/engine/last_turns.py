@@ -63,6 +63,9 @@ class LastTurns:
         try:
             self._store.write(connection, {tenant_id: now - then for tenant_id, then in noted.items()})
         except psycopg.Error as error:
+            if isinstance(error, psycopg.IntegrityError):  # a tenant went in this moment
+                logger.warning("whose turn it was is not written: {}", error.diag.message_primary)
+                return
             with self._lock:
                 self._noted = noted | self._noted
             if not isinstance(error, LockNotAvailable):

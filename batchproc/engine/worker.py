@@ -88,7 +88,7 @@ class Worker:
         self._sql = SqlFolder("batchproc.queue", options.settings.database.schema_name)
         self._connection: Session | None = None
         self._lent = False
-        self._loaded: dict[int, TupleRow] = {}
+        self._loaded: dict[tuple[int, UUID], TupleRow] = {}
         self._loaded_at = 0.0
 
     def run(
@@ -211,7 +211,7 @@ class Worker:
         Raises:
             StorageUnavailable: as ``_load``.
         """
-        row = self._loaded.pop(job_id, None)
+        row = self._loaded.pop((job_id, claim_id), None)
         if row is not None and time.monotonic() < self._loaded_at + _BELIEVED_SECONDS:
             return row
         try:
@@ -221,9 +221,9 @@ class Worker:
             self._loaded_at = time.monotonic()
         finally:
             self._progress.loading(False)
-        return self._loaded.pop(job_id, None)
+        return self._loaded.pop((job_id, claim_id), None)
 
-    def _load(self, wanted: Sequence[tuple[int, UUID]], patience: float) -> dict[int, TupleRow]:
+    def _load(self, wanted: Sequence[tuple[int, UUID]], patience: float) -> dict[tuple[int, UUID], TupleRow]:
         """Of these jobs those that are still held by their claims. A database that is away for a moment is waited for.
 
         Raises:
@@ -238,7 +238,8 @@ class Worker:
                 connection.patience = patience
                 rows = connection.execute(statement, values).fetchall()
                 connection.patience = None  # a handler's statements have the time that its job has
-                return {row[0]: row[1:] for row in rows}
+                claims = dict(wanted)
+                return {(row[0], claims[row[0]]): row[1:] for row in rows}
             except (psycopg.Error, Unreachable) as error:
                 # The connection may have died while the worker was idle; a fresh one decides.
                 self.close()

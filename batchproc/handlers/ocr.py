@@ -27,7 +27,6 @@ from batchproc.handlers.ocr_reading import Reading, Split
 from batchproc.handlers.registry import handler
 from batchproc.ocr.errors import FAILURE_CODES, OcrFailure
 from batchproc.queue.document_jobs import document_key
-from batchproc.queue.range_jobs import range_key
 
 FAILED_PAGES_SHOWN = 100
 # Of pages that nobody can read to the end: what the settle gave them, or the attempt after it.
@@ -130,8 +129,8 @@ def _read_document(ctx: Context, document: Document, args: OcrArgs) -> OcrResult
     if isinstance(done, Split):
         for pages in done.ranges:
             ranged = args.of_range(pages, done.options)
-            key = range_key(done.revision_id, pages)
-            ctx.follow_ups.append(FollowUp(ctx.kind, ranged, document.document_id, key, range_of=done.revision_id))
+            # Without a unique key, which somebody else's job may have: then nobody would read these pages.
+            ctx.follow_ups.append(FollowUp(ctx.kind, ranged, document.document_id, range_of=done.revision_id))
         return SplitResult(revision_id=done.revision_id, pages=done.pages, ranges=len(done.ranges))
     _classify(ctx, document, args)
     return _result(done)

@@ -94,11 +94,12 @@ class RangeReading(_Part):
         if code not in ORIGINAL_CODES:
             return
         with self.ctx.transaction() as connection:
+            # First, since it locks the document: whoever completes or restores a revision does so in this order.
+            self.ctx.documents.set_failure(connection, self._id, code, keep_status=False)
             found = self._revisions.open_revision(connection, self._id)
             split = self._split()
             if found is not None and split is not None and found.revision_id == split.revision.revision_id:
                 self._revisions.abandon(connection, found)
-            self.ctx.documents.set_failure(connection, self._id, code, keep_status=False)
 
     def _read(self, split: SplitRevision) -> None:
         revision, options = split.revision, options_of(split.revision.spec)

@@ -95,9 +95,10 @@ class Reading:
     def record_failure(self, code: str) -> None:
         """Nothing comes of the revision, and the document shows why."""
         with self.ctx.transaction() as connection:
-            self._give_up(connection)
+            # First, since it locks the document: whoever completes or restores a revision does so in this order.
             # Text that was read before stays good, unless the original is not what was read.
             self.ctx.documents.set_failure(connection, self._id, code, keep_status=code not in ORIGINAL_CODES)
+            self._give_up(connection)
 
     def _give_up(self, connection: Connection[TupleRow]) -> None:
         """Abandons the open revision if it is this attempt's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from importlib import resources
 
@@ -16,6 +17,10 @@ from batchproc.database import SCHEMA, SqlFolder, require_session
 # The oldest schema this code can work with, and the newest it knows.
 CODE_VERSION = 3
 _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+BUSY_SECONDS = 120.0
+_BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+_LOCK_TIMEOUT = "500ms"  # less than a server waits before it looks for deadlocks, and than a node's own patience
+_PAUSE = 0.3
 _LOCK_KEY = 0x6261746368  # "batch": any fixed number, the same in every release
 
 
@@ -80,10 +85,14 @@ def require_current(connection: Connection[TupleRow], schema: str = SCHEMA) -> N
         )
 
 
-def apply(connection: Connection[TupleRow], schema: str = SCHEMA) -> list[Migration]:
+def apply(
+    connection: Connection[TupleRow], schema: str = SCHEMA, *, busy_limit: float = BUSY_SECONDS
+) -> list[Migration]:
     """Applies what is pending, each migration in a transaction of its own, and returns it.
 
-    Two at once wait for each other. ``connection`` has to be a session of its own (not behind a
+    Two at once wait for each other. While nodes work, it tries for ``busy_limit`` seconds to find a moment in which it
+    gets what it has to lock, and gives way each time: no node waits longer than a second, and none is a deadlock's
+    victim. ``connection`` has to be a session of its own (not behind a
     transaction pooler) in autocommit mode.
 
     Raises:
@@ -95,7 +104,13 @@ def apply(connection: Connection[TupleRow], schema: str = SCHEMA) -> list[Migrat
     try:
         missing = pending(connection, schema)
         for migration in missing:
-            _apply_one(connection, migration, schema)
+            _apply_beside_nodes(connection, migration, schema, busy_limit)
+    except _BUSY as error:
+        raise EnvironmentFault(
+            f"a migration of schema {schema} found its tables busy for {busy_limit:g} s, and changed nothing",
+            "something holds them locked (a node, a dump, an open transaction): run batchproc migrate again when less"
+            " goes on, or stop the nodes for it",
+        ) from error
     except psycopg.Error as error:
         reason = " ".join(str(error).split())
         raise EnvironmentFault(
@@ -108,6 +123,17 @@ def apply(connection: Connection[TupleRow], schema: str = SCHEMA) -> list[Migrat
     return missing
 
 
+def _apply_beside_nodes(connection: Connection[TupleRow], migration: Migration, schema: str, busy_limit: float) -> None:
+    give_up = time.monotonic() + busy_limit
+    while True:
+        try:
+            return _apply_one(connection, migration, schema)
+        except _BUSY:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(_PAUSE)
+
+
 def _apply_one(connection: Connection[TupleRow], migration: Migration, schema: str) -> None:
     migrations = SqlFolder("batchproc.queue", schema, "migrations")
     statements = SqlFolder("batchproc.queue", schema)
@@ -115,6 +141,7 @@ def _apply_one(connection: Connection[TupleRow], migration: Migration, schema: s
         if not _has_schema(connection, schema):
             # Not "if not exists": that asks for the right to create even where there is nothing to.
             connection.execute(sql.SQL("create schema {}").format(sql.Identifier(schema)))
+        connection.execute(statements["set_lock_timeout"], [_LOCK_TIMEOUT])
         connection.execute(migrations[f"{migration.version:04}_{migration.name}"])
         connection.execute(
             statements["record_migration"], [migration.version, migration.name, migration.min_code_version]

@@ -12,11 +12,6 @@ from batchproc.core.ranges import PageRange
 from batchproc.database import SqlFolder
 
 
-def range_key(revision_id: int, pages: PageRange) -> str:
-    """The unique key of the job that reads these pages."""
-    return f"range:{revision_id}:{pages}"
-
-
 @dataclass(frozen=True, slots=True)
 class GivenUp:
     """A range whose job was discarded, and the failure code of that."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ from batchproc.queue.inspection import Inspection
 from batchproc.queue.listener import Heard, Listener
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.queue.store import JobStore
-from tests.queue.helpers import SPECS, Conn, at_once, ended, one, queue_of
+from tests.queue.helpers import SPECS, Conn, at_once, ended, one, queue_of, wait_for_blocked
 
 
 def versions() -> list[int]:
@@ -83,6 +84,39 @@ def test_another_schema_works_from_end_to_end(empty_database_url: str, schema: s
         settled, _ = node.tick(connection, [ending], [], limited=False, run_id=None)
         assert settled.followed == [queue_of(tenant, "other")]
         assert Inspection(schema).totals(connection)["completed"] == 1
+
+
+def without_the_last(connection: Conn) -> migrate.Migration:
+    """The database as it was before the newest migration, which is returned."""
+    *before, last = migrate.known_migrations()
+    for migration in before:
+        migrate._apply_one(connection, migration, "batchproc")
+    return last
+
+
+def test_a_migration_gives_way_to_what_nodes_hold_and_comes_through(empty_database_url: str) -> None:
+    with connect(empty_database_url) as connection, connect(empty_database_url) as node:
+        last = without_the_last(connection)
+        with ThreadPoolExecutor() as threads:
+            with node.transaction():
+                # As a settle and then a claim of the same tick lock the tables.
+                node.execute("update batchproc.processing_jobs set attempt = attempt where job_id = -1")
+                migrating = threads.submit(migrate.apply, connection)
+                for _ in range(3):
+                    wait_for_blocked(node, 1)
+                    node.execute("select from batchproc.kinds")
+            assert [migration.version for migration in migrating.result(30)] == [last.version]
+
+
+def test_a_migration_that_finds_no_moment_says_so_and_changes_nothing(empty_database_url: str) -> None:
+    with connect(empty_database_url) as connection, connect(empty_database_url) as dump:
+        last = without_the_last(connection)
+        with dump.transaction():
+            dump.execute("lock table batchproc.processing_jobs in access share mode")
+            with pytest.raises(EnvironmentFault, match=r"found its tables busy for 1 s, and changed nothing") as fault:
+                migrate.apply(connection, busy_limit=1.0)
+            assert "stop the nodes" in str(fault.value.hint)
+        assert [migration.version for migration in migrate.apply(connection)] == [last.version]
 
 
 def test_schemas_of_one_database_are_apart(empty_database_url: str) -> None:

@@ -16,7 +16,7 @@ from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.core.outcome import Completed, ErrorClass, FollowUp, Interrupted, Outcome, Snoozed
 from batchproc.core.ranges import PageRange
 from batchproc.queue import hints
-from batchproc.queue.range_jobs import GivenUp, RangeJobs, range_key
+from batchproc.queue.range_jobs import GivenUp, RangeJobs
 from tests.queue.helpers import (
     STORE,
     Conn,
@@ -76,8 +76,7 @@ class Document:
                 "work",
                 {"range": list(pages), "languages": ["eng"], "keep": "best"},
                 self.document,
-                range_key(self.revision, pages),
-                self.revision,
+                range_of=self.revision,
             )
             for pages in self.ranges
         )
@@ -122,7 +121,7 @@ def test_ranges_are_jobs_like_the_one_that_asked_for_them(connection: Conn) -> N
     assert document.left == 3
     first = job(connection, document.jobs[0])
     assert (first["priority"], first["campaign_id"], first["range_of"]) == (3, document.campaign, document.revision)
-    assert (first["languages"], first["unique_key"]) == (["eng"], f"range:{document.revision}:1-10")
+    assert (first["languages"], first["unique_key"]) == (["eng"], None)
     assert document.joins == []
 
 
@@ -262,6 +261,25 @@ def test_what_somebody_cancelled_is_not_joined(connection: Conn) -> None:
     for job_id in document.jobs[1:]:
         document.end(job_id)
     assert (document.left, len(document.joins)) == (0, 1)
+
+
+def test_a_join_that_somebody_cancelled_is_made_again_when_a_range_was_read_again(connection: Conn) -> None:
+    document = Document(connection, 2)
+    document.end(document.jobs[0])
+    document.end(document.jobs[1], DISCARDED)
+    STORE.cancel(connection, document.joins)
+    STORE.retry(connection, document.jobs[1:])
+    document.end(document.jobs[1])
+    assert [state(connection, job_id) for job_id in document.joins] == ["cancelled", "available"]
+
+
+def test_no_other_job_s_unique_key_keeps_a_range_or_the_join_away(connection: Conn) -> None:
+    first = Document(connection, 1)
+    for key in (f"join:{first.revision + 1}", f"range:{first.revision + 1}:1-10"):
+        enqueue(connection, first.tenant, unique_key=key)
+    document = Document(connection, 1)
+    document.end(document.jobs[0])
+    assert len(document.joins) == 1
 
 
 def test_a_range_that_is_retried_before_the_join_ran_is_waited_for(connection: Conn) -> None:

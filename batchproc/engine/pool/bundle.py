@@ -65,7 +65,6 @@ class Bundle:
         self.future = None
         self._sent = list(self.left.values())[:MOST_JOBS]
         self.future = worker.schedule(self._sent)
-        worker.sendings += 1
 
     def received(self, worker: WorkerHandle, came: Reply | None = None, *, killed: bool = False) -> list[Ended]:
         """What has ended by what the worker wrote, and by what it returned if it did."""

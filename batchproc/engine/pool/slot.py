@@ -84,6 +84,8 @@ class Slot:
                 return False
             bundle = self.bundle = Bundle(self.number, works, time.monotonic())
             self._state = _State.BUSY
+            if self.worker is not None:
+                self.worker.bundles += 1
             self._hand_over(bundle)
         self._listen(bundle)
         return True
@@ -327,7 +329,7 @@ class Slot:
         self._state = _State.IDLE
         if worker.unfit() or (bundle.left and bundle.tries):  # it returned, and nothing came of it
             self._replace(UNFIT)
-        elif 0 < self._options.max_jobs_per_worker <= worker.sendings:
+        elif 0 < self._options.max_jobs_per_worker <= worker.bundles:
             self._replace(WORN)
         elif bundle.left:
             self._state = _State.BUSY

@@ -32,7 +32,7 @@ class PoolOptions:
     workers: int
     node_id: str
     workdir: Path
-    max_jobs_per_worker: int = 500
+    max_jobs_per_worker: int = 1000
     preload: tuple[str, ...] = ()
     memory_limit_mb: int | None = None
     nice: int = 0

@@ -65,7 +65,7 @@ class WorkerHandle:
         self.progress: ProgressReader | None = None
         self.pid: int | None = None
         self.jobs = 0
-        self.sendings = 0
+        self.bundles = 0
 
     @property
     def process(self) -> WorkerProcess | None:

@@ -26,7 +26,7 @@ alter table batchproc.processing_jobs drop constraint processing_jobs_run_id_fke
 -- Whether anything is due at all, asked by every node at every poll, must not cost a look at each tenant.
 create index processing_jobs_due on batchproc.processing_jobs (run_at, job_id) where state = 'scheduled';
 
--- What each hot table needs of autovacuum; docs/scale.md says what was measured.
+-- What each hot table needs of autovacuum; docs/scale.md has the reasons.
 -- A vacuum that shortens a table's file locks everybody out of the table meanwhile, and the file soon grows again.
 alter table batchproc.processing_jobs set (vacuum_truncate = off);
 
@@ -68,6 +68,7 @@ create index processing_jobs_ranges on batchproc.processing_jobs (range_of) wher
 create function batchproc.count_range() returns trigger language plpgsql as $$
 declare
     left_over integer;
+    joining text := 'available';
 begin
     if new.finished_at is null then
         update batchproc.ocr_revisions set ranges_left = ranges_left + 1
@@ -77,22 +78,25 @@ begin
     update batchproc.ocr_revisions set ranges_left = ranges_left - 1
     where revision_id = new.range_of and tenant_id = new.tenant_id and state = 'open' and ranges_left > 0
     returning ranges_left into left_over;
+    -- The join has no unique key, which somebody else's job may have: the revision's lock makes it the only one.
     if left_over = 0 and not exists (
         select from batchproc.processing_jobs j
-        where j.range_of = new.range_of and j.tenant_id = new.tenant_id and j.state = 'cancelled'
+        where j.range_of = new.range_of and j.tenant_id = new.tenant_id
+          and case when j.args ->> 'range' = 'join' then j.state in ('scheduled', 'available', 'held')
+                   else j.state = 'cancelled' end
     ) then
+        if exists (select from batchproc.campaigns c where c.campaign_id = new.campaign_id and c.paused) then
+            joining := 'held';
+        end if;
         insert into batchproc.processing_jobs
             (tenant_id, document_id, kind, lane, priority, state, args, unique_key, unique_while_running, max_attempts,
              campaign_id, run_id, languages, range_of)
-        select new.tenant_id, new.document_id, new.kind, new.lane, 1,
-               case when exists (select from batchproc.campaigns c
-                                 where c.campaign_id = new.campaign_id and c.paused) then 'held'
-                    else 'available' end,
-               new.args || '{"range": "join"}', 'join:' || new.range_of, false, new.max_attempts, new.campaign_id,
-               new.run_id, new.languages, new.range_of
-        on conflict do nothing;
-        -- As hints.py writes it; the channel is called like the schema.
-        perform pg_notify(tg_table_schema, json_build_array(new.lane, new.tenant_id, new.kind, 1)::text);
+        values (new.tenant_id, new.document_id, new.kind, new.lane, 1, joining, new.args || '{"range": "join"}', null,
+                false, new.max_attempts, new.campaign_id, new.run_id, new.languages, new.range_of);
+        if joining = 'available' then
+            -- As hints.py writes it; the channel is called like the schema.
+            perform pg_notify(tg_table_schema, json_build_array(new.lane, new.tenant_id, new.kind, 1)::text);
+        end if;
     end if;
     return null;
 end
