@@ -15,7 +15,7 @@ from batchproc.database import SCHEMA, connect
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Failure, Snooze, StorageUnavailable
 from batchproc.handlers.registry import handler
-from batchproc.ops.enqueueing import of_tenant, storable_args
+from batchproc.ops.enqueueing import of_tenant, refuse_range, storable_args
 from batchproc.queue.store import Enqueued, JobStore
 
 __all__ = ["Context", "Enqueued", "Failure", "Lane", "NewJob", "Queue", "Snooze", "StorageUnavailable", "handler"]
@@ -55,12 +55,15 @@ class Queue:
             run_at: not before this time; must have a time zone.
 
         Raises:
-            UsageError: no such tenant, the document is another tenant's, or the args cannot be stored.
+            UsageError: no such tenant, the document is another tenant's, the args cannot be stored, or they name a page
+                range.
             EnvironmentFault: the database cannot be reached.
         """
         if run_at is not None and run_at.tzinfo is None:
             raise ValueError("run_at has no time zone")
-        job = NewJob(0, kind, storable_args(args or {}), document_id, lane, priority, run_at, unique_key)
+        stored = storable_args(args or {})
+        refuse_range(kind, stored)
+        job = NewJob(0, kind, stored, document_id, lane, priority, run_at, unique_key)
         if connection is not None:
             return self._enqueue(connection, tenant, job)
         with connect(self._dsn) as own, own.transaction():
@@ -73,8 +76,8 @@ class Queue:
             jobs: their ``tenant_id`` is replaced by that of ``tenant``.
 
         Raises:
-            UsageError: no such tenant, a foreign document, args that cannot be stored, or a unique key that already
-                waits.
+            UsageError: no such tenant, a foreign document, args that cannot be stored or that name a page range, or a
+                unique key that already waits.
         """
         if connection is not None:
             return self._enqueue_many(connection, tenant, jobs)

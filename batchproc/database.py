@@ -265,7 +265,8 @@ def connect(
 def _opened(url: str, parameters: Mapping[str, Any], settings: Mapping[str, str]) -> Session:
     if not settings:
         return Session.connect(url, autocommit=True, **parameters)
-    own = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    # As libpq wants it: a backslash before what would end a word.
+    own = " ".join(f"-c {name}=" + re.sub(r"([\\\s])", r"\\\1", value) for name, value in settings.items())
     given = conninfo_to_dict(url).get("options") or os.environ.get("PGOPTIONS", "")
     try:
         return Session.connect(url, autocommit=True, **parameters, options=f"{given} {own}".strip())

@@ -54,7 +54,7 @@ def enqueue(
 
     \b
     batchproc enqueue classify --tenant acme --document 7
-    batchproc enqueue thumbnail --tenant acme --args '{"document_id": 7}' --at 22:00
+    batchproc enqueue export --tenant acme --args '{"document_id": 7}' --at 22:00
     """
     line = JobLine(
         args=enqueueing.parse_args(args_text),

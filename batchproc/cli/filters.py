@@ -1,4 +1,4 @@
-"""Values of options that choose documents or jobs."""
+"""Values of options: numbers within bounds, and what chooses documents or jobs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from batchproc.core.failure_codes import known_codes, unknown_code
 from batchproc.core.limits import CODE
 
 
-class Confidence(click.FloatRange):
-    """0 to 100. Of NaN every comparison is false, those with the bounds too."""
-
-    def __init__(self) -> None:
-        super().__init__(0, 100)
+class FiniteRange(click.FloatRange):
+    """Numbers within bounds. Of NaN every comparison is false, those with the bounds too; and without an upper bound
+    infinity would pass."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value!r} is no number from 0 to 100.", param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no number{self._within()}.", param, ctx)
         return number
+
+    def _within(self) -> str:
+        if self.min is None or self.max is None:
+            return ""
+        return f" {'above' if self.min_open else 'from'} {self.min:g} to {self.max:g}"
 
 
 class FailureCode(click.ParamType[str]):

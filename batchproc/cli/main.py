@@ -56,7 +56,7 @@ def cli(ctx: click.Context, conf: Path | None, database: str | None, verbose: bo
     Without a command it runs what is due and exits, as from cron.
 
     \b
-    batchproc demo                              see it work, with documents of its own
+    batchproc demo                              see it work on its own documents
     batchproc tenants add acme                  then: import scans/ --tenant acme
     batchproc                                   run everything that is due
     batchproc --once 42                         run one job, its outcome shown

@@ -55,8 +55,8 @@ def prune(
     """Delete jobs that ended long ago, with their attempts, oldest first.
 
     \b
-    batchproc prune                                       as retention.jobs says
-    batchproc prune --older-than 30d --state completed    what failed is kept for longer
+    batchproc prune                                     as retention.jobs says
+    batchproc prune --older-than 30d --state completed  keep what failed longer
     batchproc prune --older-than 1d --kind classify --dry-run
 
     Documents, their pages and the usage of each day stay. It may go on beside a run: it deletes few at a time, and

@@ -9,7 +9,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.cli.app import ID, App, pass_app
-from batchproc.cli.filters import Confidence, FailureCode, warn_of_code
+from batchproc.cli.filters import FailureCode, FiniteRange, warn_of_code
 from batchproc.cli.output import emit_json, json_option
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
@@ -27,7 +27,7 @@ _REASONS = {"person": "have a person's text", "no_text": "have no text to classi
 @click.option("--status", "statuses", type=click.Choice(_STATUSES), multiple=True, help="In this status; repeatable.")
 @click.option(
     "--below-confidence",
-    type=Confidence(),
+    type=FiniteRange(0, 100),
     metavar="N",
     help="Recognised with less confidence, 0 to 100, or with a page on which no word was found.",
 )
@@ -58,9 +58,9 @@ def reprocess(app: App, as_json: bool, limit: int | None, dry_run: bool, **optio
     batchproc reprocess --status partial                    failed pages only
     batchproc reprocess --tenant acme --below-confidence 70 --dry-run
     batchproc reprocess --engine-before 5.5.4 --limit 5000  so many each night
-    batchproc reprocess --failure-code missing_language     after the language was installed
+    batchproc reprocess --failure-code missing_language     now it is installed
     batchproc reprocess --document 7 --mode force --language deu
-    batchproc reprocess --tenant acme --kind classify       after its rules changed
+    batchproc reprocess --tenant acme --kind classify       by its new rules
 
     A document of which a job of that kind waits already gets no second one, whoever enqueued it, so a command that was
     cut short can be given again; how many of those wait with another mode or other languages is told. With

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from pydantic import ValidationError
 
 from batchproc.cli.app import AFTER, App, pass_app
+from batchproc.cli.filters import FiniteRange
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option
 from batchproc.core.errors import UsageError
@@ -54,7 +54,7 @@ def add_tenant(app: App, slug: str, as_json: bool) -> None:
 
 @tenants.command("set")
 @click.argument("slug")
-@click.option("--weight", type=click.FloatRange(0, 1000, min_open=True), help="Turns per round, 1 for everybody.")
+@click.option("--weight", type=FiniteRange(0, 1000, min_open=True), help="Turns per round, 1 for everybody.")
 @click.option(
     "--max-running", type=click.IntRange(0, 2**31 - 1), help="Jobs of the tenant that may run at once, over all nodes."
 )
@@ -92,8 +92,6 @@ def set_tenant(
     **changes: Any,
 ) -> None:
     """Change a tenant; what is not given stays."""
-    if changes["weight"] is not None and math.isnan(changes["weight"]):
-        raise UsageError("--weight must be a number")
     if unlimited and changes["max_running"] is not None:
         raise UsageError("--unlimited and --max-running exclude each other")
     settings: dict[str, Any] = {}

@@ -6,12 +6,14 @@ order in which they end, and a kind is braked as soon as one code about the envi
 - has ended the attempts of ``jobs`` different jobs of the kind in a row, or
 - is that of half of the kind's last ``10 * jobs`` attempts, by at least ``jobs`` different jobs.
 
-One job that fails again and again is no reason: it says as much of itself as of the environment.
+One job that fails again and again is no reason: it says as much of itself as of the environment. Nor is one large
+document that is read by many jobs, a range of its pages each: those count as one.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from batchproc.core.outcome import ErrorClass
@@ -62,8 +64,11 @@ class Brake:
         self._jobs = jobs
         self._kinds: dict[str, _Endings] = {}
 
-    def note(self, kind: str, job_id: int, code: str | None) -> Braked | None:
+    def note(self, kind: str, whose: Hashable, code: str | None) -> Braked | None:
         """An attempt has ended: with that failure code, or well (None).
+
+        Args:
+            whose: what stands for the job; jobs that are parts of one work have the same.
 
         Returns:
             Why the kind is to be paused, if it is. What was seen of the kind is forgotten then: once resumed, it
@@ -75,7 +80,7 @@ class Brake:
         if endings is None:
             endings = self._kinds[kind] = _Endings(self._jobs)
         cause = code if code in ENVIRONMENT_CODES else None
-        endings.add(job_id, cause)
+        endings.add(whose, cause)
         reason = endings.reason(cause) if cause is not None else None
         if cause is None or reason is None:
             return None
@@ -90,18 +95,18 @@ class _Endings:
         self._least = jobs
         self._size = _WINDOW * jobs
         self._row_code: str | None = None
-        self._row: set[int] = set()
-        self._window: deque[tuple[int, str | None]] = deque()
-        self._failed: dict[str, Counter[int]] = {}  # code: attempts of each job
+        self._row: set[Hashable] = set()
+        self._window: deque[tuple[Hashable, str | None]] = deque()
+        self._failed: dict[str, Counter[Hashable]] = {}  # code: attempts of each
         self._attempts: Counter[str] = Counter()
 
-    def add(self, job_id: int, cause: str | None) -> None:
+    def add(self, whose: Hashable, cause: str | None) -> None:
         if cause != self._row_code:
             self._row_code, self._row = cause, set()
-        self._window.append((job_id, cause))
+        self._window.append((whose, cause))
         if cause is not None:
-            self._row.add(job_id)
-            self._failed.setdefault(cause, Counter())[job_id] += 1
+            self._row.add(whose)
+            self._failed.setdefault(cause, Counter())[whose] += 1
             self._attempts[cause] += 1
         if len(self._window) > self._size:
             self._forget(*self._window.popleft())
@@ -115,10 +120,10 @@ class _Endings:
             return f"{self._attempts[cause]} of the last {self._size} attempts ended with {cause}"
         return None
 
-    def _forget(self, job_id: int, cause: str | None) -> None:
+    def _forget(self, whose: Hashable, cause: str | None) -> None:
         if cause is None:
             return
         self._attempts[cause] -= 1
-        self._failed[cause][job_id] -= 1
-        if not self._failed[cause][job_id]:
-            del self._failed[cause][job_id]
+        self._failed[cause][whose] -= 1
+        if not self._failed[cause][whose]:
+            del self._failed[cause][whose]

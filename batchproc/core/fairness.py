@@ -13,6 +13,7 @@ from batchproc.core.lane_turns import LaneTurns
 from batchproc.core.prices import LEAST_SECONDS, WorkTimes
 from batchproc.core.queues import Queue, Turn
 from batchproc.core.room import Room
+from batchproc.core.start_tags import amount
 from batchproc.core.tenant_turns import Charge, TenantTurns
 
 __all__ = ["FairShare", "Queue", "Turn"]
@@ -36,11 +37,13 @@ class FairShare:
     ) -> None:
         self._lane_turns = LaneTurns(lane_weights)
         self._times = WorkTimes() if by_seconds else None
-        price = self._times.guess if self._times is not None else _one
-        self._lanes = {lane: TenantTurns(price) for lane in lane_weights}
+        self._price = self._times.guess if self._times is not None else _one
+        self._lanes = {lane: TenantTurns(self._price) for lane in lane_weights}
         self._bundles = {kind: size for kind, size in (bundles or {}).items() if size > 1}
         self._ready: dict[Queue, float] = {}  # its tenant's weight
         self._chosen: dict[Queue, Charge] = {}
+        self._contests: dict[Queue, list[tuple[int, ...]]] = {}  # the lanes that competed for each of its turns
+        self._competing: tuple[int, ...] = ()  # for the last turn
         self._running: dict[Hashable, Charge] = {}
 
     def begin_with(self, tenant_ids: Collection[int]) -> None:
@@ -81,29 +84,32 @@ class FairShare:
         """
         self._close_untold()
         room = Room(slots, slots if bulk_room is None else bulk_room)
-        open_lanes = sorted(self._lanes) if room.has_slots else []
+        open_lanes = tuple(sorted(self._lanes)) if room.has_slots else ()
         left = jobs if jobs is not None else -1
         while open_lanes and left:
             number = self._lane_turns.due(open_lanes)
             lane = self._lanes[number]
             queue = lane.next()
             if queue is None:
-                open_lanes.remove(number)
+                open_lanes = _without(open_lanes, number)
             elif room.take(number, self._bundles.get(queue.kind, 1)):
                 self._lane_turns.charge(number, open_lanes)
+                self._competing = open_lanes
                 charge = self._chosen.get(queue)
                 if charge is None:
                     charge = self._chosen[queue] = lane.open(queue)
+                    self._contests[queue] = []
+                self._contests[queue].append(open_lanes)
                 lane.take(charge)
                 left -= 1
             elif room.has_slots:
-                open_lanes.remove(number)
+                open_lanes = _without(open_lanes, number)
             else:
                 break
         return [Turn(queue, charge.jobs) for queue, charge in self._chosen.items()]
 
     def claimed(self, turn: Turn, claims: Collection[Hashable]) -> None:
-        """What came of a chosen turn; turns that gave no job are not charged.
+        """What came of a chosen turn; turns that gave no job are not charged, to the tenant nor to the lane.
 
         Args:
             claims: one for each job, by which ``ended`` will know it.
@@ -115,6 +121,8 @@ class FairShare:
         given = min(len(claims), charge.jobs)
         if given < charge.jobs:
             lane.take_back(charge, charge.jobs - given)
+            for competing in self._contests[turn.queue][given:]:
+                self._lane_turns.take_back(turn.queue.lane, competing, self._competing)
         if self._times is not None:
             self._running.update((claim, charge) for claim in claims)
         else:
@@ -130,11 +138,21 @@ class FairShare:
         if seconds > 0:
             self._times.learn(queue, seconds)
 
+    def amount(self, queue: Queue, weight: float, seconds: float | None = None) -> int:
+        """What a turn of ``queue`` is charged, in the unit of start tags: at its claim, or after so many seconds."""
+        if self._times is None or seconds is None:
+            return amount(self._price(queue), weight)
+        return amount(max(LEAST_SECONDS, seconds), weight)
+
     def _close_untold(self) -> None:
         for queue, charge in self._chosen.items():
             self._lanes[queue.lane].close(charge, charge.jobs)
-        self._chosen = {}
+        self._chosen, self._contests = {}, {}
 
 
 def _one(_: Queue) -> float:
     return 1.0
+
+
+def _without(lanes: tuple[int, ...], number: int) -> tuple[int, ...]:
+    return tuple(lane for lane in lanes if lane != number)

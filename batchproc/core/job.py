@@ -78,7 +78,10 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A job this node holds, with what ``settle`` needs to decide its ending."""
+    """A job this node holds, with what ``settle`` needs to decide its ending.
+
+    ``range_of``: the revision of which it reads a range, or joins the ranges; None of a job that stands for itself.
+    """
 
     job_id: int
     claim_id: UUID
@@ -91,3 +94,4 @@ class Claim:
     crashes: int
     timeouts: int
     node_losses: int
+    range_of: int | None = None

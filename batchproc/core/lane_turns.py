@@ -26,3 +26,15 @@ class LaneTurns:
                 self._debts[lane] = 0.0
             else:
                 self._debts[lane] += self._weights[lane] - (total if lane == served else 0.0)
+
+    def take_back(self, served: int, competing: Sequence[int], still: Sequence[int]) -> None:
+        """A turn that ``served`` was charged among ``competing`` gave no job: nobody owes anything for it.
+
+        Args:
+            still: who competed for the last turn that was charged; the others' debts were dropped since.
+        """
+        if len(competing) > 1:
+            total = sum(self._weights[lane] for lane in competing)
+            for lane in competing:
+                if lane in still:
+                    self._debts[lane] -= self._weights[lane] - (total if lane == served else 0.0)

@@ -12,6 +12,11 @@ SCALE = 2**32
 """Tags are whole numbers, so that what was charged can be taken back exactly: so many to a turn, or a second."""
 
 
+def amount(cost: float, weight: float) -> int:
+    """What a tag moves on for so many turns or seconds."""
+    return max(1, round(cost * SCALE / weight))
+
+
 class Epoch:
     """The time from one lift to the next; ``open`` counts its charges that may still be corrected."""
 

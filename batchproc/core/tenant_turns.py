@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from batchproc.core.queues import Queue
-from batchproc.core.start_tags import SCALE, Epoch, StartTag
+from batchproc.core.start_tags import Epoch, StartTag, amount
 
 # Entries of the heap that hold no longer stay in it until they come up, or until they are more than all others and so
 # many.
@@ -94,8 +94,8 @@ class TenantTurns:
     def open(self, queue: Queue) -> Charge:
         """The charge of the turns that are to be taken of a queue, none yet."""
         tenant = self._tenants[queue.tenant_id]
-        amount = self._amount(queue, tenant.weight)
-        return Charge(tenant, tenant.start.epoch, amount, tenant.weight, tenant.order)
+        due = self._amount(queue, tenant.weight)
+        return Charge(tenant, tenant.start.epoch, due, tenant.weight, tenant.order)
 
     def take(self, charge: Charge) -> None:
         """Takes the turn that ``next`` told, and charges it."""
@@ -119,11 +119,11 @@ class TenantTurns:
 
     def correct(self, charge: Charge, cost: float) -> None:
         """One of the turns has cost that much."""
-        amount = _amount(cost, charge.weight)
-        self._correct(charge, amount - charge.amount, 1, charge.tenant.order)
+        due = amount(cost, charge.weight)
+        self._correct(charge, due - charge.amount, 1, charge.tenant.order)
         # Where it was charged too little, time has gone on further than the turns taken since tell: whoever comes
         # back now is not given what others had meanwhile.
-        self._now = max(self._now, charge.tenant.start.value - amount)
+        self._now = max(self._now, charge.tenant.start.value - due)
 
     def _joined(self, queue: Queue, weight: float) -> _Tenant:
         tag = self._joining_tag(queue, weight)
@@ -191,8 +191,4 @@ class TenantTurns:
         return self._orders
 
     def _amount(self, queue: Queue, weight: float) -> int:
-        return _amount(self._price(queue), weight)
-
-
-def _amount(cost: float, weight: float) -> int:
-    return max(1, round(cost * SCALE / weight))
+        return amount(self._price(queue), weight)

@@ -77,7 +77,7 @@ class ListedPage:
 
 @dataclass(frozen=True, slots=True)
 class ListedRange:
-    """A job that is to read a range of the open revision's pages, or to join them: then ``range`` is "join".
+    """A job that was to read a range of the open revision's pages, or to join them: then ``range`` is "join".
 
     ``done``: of these pages, or of all of them, so many are done.
     """
@@ -159,7 +159,8 @@ class DocumentListing:
         return [ListedPage(**row) for row in rows]
 
     def ranges(self, connection: Connection[TupleRow], document_id: int) -> list[ListedRange]:
-        """The jobs that are still to read ranges of a large document, or to join them."""
+        """The jobs that are still to read ranges of a large document, or to join them, and those that will not:
+        cancelled ones and discarded ones, for as long as nobody has joined the others."""
         cursor = connection.cursor(row_factory=dict_row)
         rows = cursor.execute(self._sql["show_ranges"], {"document_id": document_id})
         return [ListedRange(**row) for row in rows]

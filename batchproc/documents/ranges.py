@@ -67,6 +67,11 @@ class RangeStore:
         findings = row.pop("findings")
         return SplitRevision(revision_from(row), findings=None if findings is None else _findings(findings), **own)
 
+    def is_newest(self, connection: Connection[TupleRow], split: SplitRevision) -> bool:
+        """Whether the document has no later revision that is being read or is complete."""
+        values = {"document_id": split.document_id, "revision_id": split.revision.revision_id}
+        return self._run(connection, "newer_revision", **values).fetchone() is None
+
     def split(self, connection: Connection[TupleRow], revision_id: int, ranges: int, findings: Findings) -> None:
         """Leaves the rest of an open revision to so many jobs, which are enqueued when the caller's job is settled."""
         values = {"ranges": ranges, "findings": Jsonb(clean_value(asdict(findings)))}

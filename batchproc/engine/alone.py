@@ -25,6 +25,13 @@ class Alone:
         self._from_losses = max(1, max_node_losses - LAST_LOSSES)
         self._waiting: int | None = None
         self._running: UUID | None = None
+        self._met = False
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the last claim met a suspect: more may follow, and jobs are to be claimed one at a time, so that not
+        all of them are claimed and given back for each that runs."""
+        return self._met
 
     def sorted_out(self, claims: list[Claim], held: Mapping[UUID, Claim]) -> tuple[list[Claim], list[Claim]]:
         """Of claims just made: those to run now, and those to give back because they have to run alone.
@@ -36,6 +43,8 @@ class Alone:
             held: the node's other claims.
         """
         suspects = [claim for claim in claims if claim.node_losses >= self._from_losses]
+        if claims:
+            self._met = bool(suspects)
         if not suspects:
             return claims, []
         first, *others = suspects

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from loguru import logger
 from psycopg import Connection
@@ -39,14 +39,14 @@ class Braking:
         """An attempt was settled."""
         if not tells(moved):
             return
-        braked = self._brake.note(claim.kind, claim.job_id, moved.failure_code)
+        braked = self._brake.note(claim.kind, _whose(claim), moved.failure_code)
         if braked is not None:
             self._due.append(braked)
 
-    def note_given_up(self, jobs: Iterable[tuple[str, int]], code: str) -> None:
-        """Jobs, as (kind, job_id), were discarded without an attempt."""
-        for kind, job_id in jobs:
-            braked = self._brake.note(kind, job_id, code)
+    def note_given_up(self, jobs: Iterable[tuple[str, Hashable]], code: str) -> None:
+        """Jobs were discarded without an attempt: as (kind, what stands for the job, see ``core.brake``)."""
+        for kind, whose in jobs:
+            braked = self._brake.note(kind, whose, code)
             if braked is not None:
                 self._due.append(braked)
 
@@ -103,3 +103,8 @@ class Braking:
         )
         mine = self._braked | {braked.kind: braked for braked in self._due}
         return tuple(({braked.kind: braked for braked in found} | mine).values())
+
+
+def _whose(claim: Claim) -> Hashable:
+    """The revision for all that read its ranges: one bad document is one, however many jobs it has."""
+    return claim.job_id if claim.range_of is None else ("revision", claim.range_of)

@@ -237,10 +237,16 @@ class Dispatcher:
         return max(0, self._options.workers - self._options.reserved - lanes.count(Lane.BULK))
 
     def _jobs_left(self) -> int | None:
-        """How many jobs may still be claimed; None if that does not matter."""
-        if self._options.max_jobs is None:
-            return None
-        return max(0, self._options.max_jobs - self.counts.claimed)
+        """How many jobs may be claimed now; None if that does not matter."""
+        left = None if self._options.max_jobs is None else max(0, self._options.max_jobs - self._jobs_done())
+        if self._alone.is_near:
+            return 1 if left is None else min(1, left)
+        return left
+
+    def _jobs_done(self) -> int:
+        """What counts of ``max_jobs``: of several jobs not those that went back because another one's worker died."""
+        counts = self.counts
+        return counts.claimed if self._options.max_jobs == 1 else counts.claimed - counts.interrupted
 
     @property
     def _may_claim(self) -> bool:
@@ -312,7 +318,7 @@ class Dispatcher:
         if self._lease_is_lost:
             self._join_under_new_id()
             return False
-        if options.max_jobs is not None and self.counts.claimed >= options.max_jobs:
+        if options.max_jobs is not None and self._jobs_done() >= options.max_jobs:
             return True
         if options.forever or not self._draining.is_due():
             return False

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.engine.dispatch_options import DispatchOptions
 from batchproc.engine.ready import ReadyQueues
 from batchproc.engine.unserved import GivingUp
+from batchproc.queue.claiming import ReadyQueue
 from batchproc.queue.node_store import NodeStore
+
+_LOOKED_AT = 1000
+"""Queues whose first job is tried at the end of a run: one that is locked shows that they are to be tried again."""
 
 
 class Draining:
@@ -32,6 +38,7 @@ class Draining:
         self._options = options
         self._giving_up = giving_up
         self._next = 0.0
+        self._locked_since: float | None = None
         self._first_leases: dict[UUID, datetime] = {}
 
     @property
@@ -47,18 +54,47 @@ class Draining:
         return True
 
     def has_to_wait(self, connection: Connection[TupleRow]) -> bool:
-        """Whether a retry that this run caused is due within ``drain_wait``, claims of a dead node wait for their
-        rescue, or for the end of its lease, what waited for a storage is taken up, or jobs are to be given up because
-        nobody has their languages. Otherwise it is for the ready queues to say whether anything is left.
+        """Whether something is left that the ready queues do not know of, or cannot give yet.
+
+        That is: a retry that this run caused and that is due within ``drain_wait``, claims of a dead node that wait
+        for their rescue or for the end of its lease, what waited for a storage and is taken up, a queue whose first
+        job somebody holds locked, and jobs to be given up because nobody has their languages.
         """
         # First what will become available, then what is: housekeeping moves jobs from the one to the other meanwhile.
         retries, expired = self._store.undrained(connection, self._run_id, self._options.drain_wait)
         self._ready.hint(self._store.promote(connection))
         takes_up = self._store.takes_up
-        self._ready.learn([found for found in self._store.ready(connection) if self._ready.in_scope(found.queue)])
-        if retries or expired or takes_up or self._some_may_be_dead(connection):
+        waiting = [found for found in self._store.ready(connection) if self._ready.in_scope(found.queue)]
+        self._ready.learn(waiting)
+        if (
+            retries
+            or expired
+            or takes_up
+            or self._some_may_be_dead(connection)
+            or self._are_locked(connection, waiting)
+        ):
             return True
         return self._giving_up is not None and self._giving_up.has_to_wait(connection)
+
+    def _are_locked(self, connection: Connection[TupleRow], waiting: Sequence[ReadyQueue]) -> bool:
+        """Whether somebody, such as an operator's open transaction, holds the first job of a queue locked.
+
+        Claims pass over it, so that the queue seems empty. It is waited for like a retry, and no longer.
+        """
+        fronts = [found.front.job_id for found in waiting[:_LOOKED_AT]]
+        locked = self._store.locked(connection, fronts) if fronts else 0
+        if not locked:
+            self._locked_since = None
+            return False
+        if self._locked_since is None:
+            self._locked_since = time.monotonic()
+            logger.warning("{} due jobs are locked by somebody else's transaction, and waited for", locked)
+        if time.monotonic() < self._locked_since + self._options.drain_wait:
+            return True
+        logger.warning(
+            "{} due jobs are left: they have been locked by somebody else's transaction for too long", locked
+        )
+        return False
 
     def _some_may_be_dead(self, connection: Connection[TupleRow]) -> bool:
         """Whether a node that holds jobs has given no sign of life since this run first saw it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from batchproc.core.fairness import Queue
@@ -37,12 +38,13 @@ class Rescued:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """(kind, job_id) of jobs that were discarded without an attempt: no live node has their languages.
+    """Jobs that were discarded without an attempt: no live node has their languages.
 
+    ``jobs``: (kind, what stands for the job) of each; all jobs on one document have the same (see ``core.brake``).
     ``brakes``: the node lacks what its own settings name, and the brake is to count them.
     """
 
-    jobs: list[tuple[str, int]]
+    jobs: list[tuple[str, Hashable]]
     brakes: bool
 
 

@@ -165,7 +165,13 @@ class Node:
     def _connect_to(self, url: str) -> Session:
         # A server that is silent for longer than a lease is given up; it ends the statement itself before that.
         patience = max(_LEAST_PATIENCE, self._settings.dispatch.lease)
-        settings = {"lock_timeout": _LOCK_TIMEOUT, "statement_timeout": f"{round(patience * 900)}ms"}
+        settings = {
+            "lock_timeout": _LOCK_TIMEOUT,
+            "statement_timeout": f"{round(patience * 900)}ms",
+            # Whatever the database's default is: a snapshot from before the lock of the limits would not show what
+            # others claimed meanwhile.
+            "default_transaction_isolation": "read committed",
+        }
         return connect(
             url, application_name=_APPLICATION, connect_timeout=_CONNECT_SECONDS, settings=settings, patience=patience
         )

@@ -86,7 +86,7 @@ class ReadyQueues:
         self._unlearnt: deque[ReadyQueue] = deque()
         self._rooms: Rooms | None = None
         self._floors = Floors()
-        self._rations = Rations()
+        self._rations = Rations(by_seconds=by_seconds)
 
     def learn(self, found: Sequence[ReadyQueue], rooms: Rooms | None = None) -> None:
         """Queues, and the room that all limits leave, as the database described them."""
@@ -143,9 +143,7 @@ class ReadyQueues:
         Those whose time has come are in the choice from then on: 0, and not again, so that nobody waits in vain.
         """
         now = self._clock()
-        due = self._rations.due(now)
-        self._heed(due)
-        if due.chosen:
+        if self._heed(self._rations.due(now)):
             return 0.0
         opens_at = self._rations.opens_at()
         return None if opens_at is None else opens_at - now
@@ -199,6 +197,8 @@ class ReadyQueues:
         for turn in turns:
             queue, jobs = turn
             self._share.claimed(turn, claim_ids[queue])
+            if got[queue]:
+                self._rations.charge(queue, self._share.amount(queue, self._known(queue).weight), claim_ids[queue])
             is_dear = seconds > DEAR and self._kinds[queue.kind].needs_languages
             self._floors.claimed(queue, got[queue], slow=seconds > SLOW, dear_until=until if is_dear else None)
             if len(got[queue]) < jobs and not rooms.lacks(queue) and not self._floors.came_short(queue):
@@ -210,7 +210,9 @@ class ReadyQueues:
 
     def ended(self, claim: Claim, seconds: float) -> None:
         """A claimed job has ended after so many seconds; 0 if no worker began it."""
-        self._share.ended(Queue(claim.lane, claim.tenant_id, claim.kind), claim.claim_id, seconds)
+        queue = Queue(claim.lane, claim.tenant_id, claim.kind)
+        self._share.ended(queue, claim.claim_id, seconds)
+        self._rations.ended(claim.claim_id, self._share.amount(queue, self._known(queue).weight, seconds))
 
     def in_scope(self, queue: Queue) -> bool:
         return queue.kind in self._kinds and queue.kind not in self._without and self._scope.holds(queue)
@@ -230,8 +232,16 @@ class ReadyQueues:
         if self.in_scope(ready.queue) and self._rations.admits(ready.queue):
             self._share.add(ready.queue, ready.weight)
 
-    def _heed(self, changes: Changes) -> None:
+    def _heed(self, changes: Changes) -> bool:
+        """Whether any queue came into the choice. What is braked meanwhile leaves its place to the next."""
         for queue in changes.parked:
             self._share.remove(queue)
-        for queue in changes.chosen:
-            self._share.add(queue, self._known(queue).weight)
+        came, chosen = False, deque(changes.chosen)
+        while chosen:
+            queue = chosen.popleft()
+            if self.in_scope(queue):
+                self._share.add(queue, self._known(queue).weight)
+                came = True
+            else:
+                chosen.extend(self._rations.emptied(queue).chosen)
+        return came

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from threading import Event
 
 from loguru import logger
@@ -94,12 +94,17 @@ class GivingUp:
             try:
                 jobs = self._store.give_up_unserved(connection, gap, run_id=self._run_id, limit=self._batch)
             finally:
-                self._news.tell(GivenUp([(job.kind, job.job_id) for job in jobs], self._brakes))
+                self._news.tell(GivenUp([(job.kind, _whose(job)) for job in jobs], self._brakes))
             _log(jobs)
             count += len(jobs)
             if len(jobs) < self._batch or stop.is_set():
                 break
         return count
+
+
+def _whose(job: Unserved) -> Hashable:
+    """All jobs on one document lack the same: one document is one, however many ranges it was split into."""
+    return job.job_id if job.document_id is None else ("document", job.document_id)
 
 
 def _log(jobs: list[Unserved]) -> None:

@@ -35,6 +35,7 @@ _SESSION = {
     "lock_timeout": "30s",
     "idle_in_transaction_session_timeout": "10min",
     "client_connection_check_interval": "5s",
+    "default_transaction_isolation": "read committed",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 from pydantic import BaseModel
@@ -139,10 +139,7 @@ def _read_document(ctx: Context, document: Document, args: OcrArgs) -> OcrResult
 def _read_range(ctx: Context, document: Document, args: OcrArgs, pages: PageRange) -> RangeResult | None:
     reading = RangeReading(ctx, document, args, pages)
     done = _guarded(ctx, reading, reading.run)
-    if reading.read_again:
-        again = args.model_dump(mode="json", include={"keep", "trigger"}, exclude_none=True) | {"pages": "failed"}
-        key = document_key(document.document_id)
-        ctx.follow_up(ctx.kind, again, document_id=document.document_id, unique=key)
+    _read_again(ctx, document, reading.read_again)
     if done is None:
         return None
     result = _result(done)
@@ -154,14 +151,23 @@ def _read_range(ctx: Context, document: Document, args: OcrArgs, pages: PageRang
 
 
 def _join(ctx: Context, document: Document, args: OcrArgs) -> OcrResult | None:
+    joining = Joining(ctx, document, args)
     try:
-        done = Joining(ctx, document, args).run()
+        done = joining.run()
     except UnreadableDocument as error:
         raise Failure(error.code, detail=error.detail) from error
+    _read_again(ctx, document, joining.read_again)
     if done is None:
         return None
     _classify(ctx, document, args)
     return _result(done)
+
+
+def _read_again(ctx: Context, document: Document, args: dict[str, Any] | None) -> None:
+    """Of several parts that ask for it, one job comes."""
+    if args is not None:
+        key = document_key(document.document_id)
+        ctx.follow_up(ctx.kind, args, document_id=document.document_id, unique=key)
 
 
 def _classify(ctx: Context, document: Document, args: OcrArgs) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
@@ -34,6 +35,8 @@ class _Part:
         self._revisions = RevisionStore(schema, tenant_id=ctx.tenant_id)
         self._ranges = RangeStore(schema, tenant_id=ctx.tenant_id)
         self._jobs = RangeJobs(schema, tenant_id=ctx.tenant_id)
+        self.read_again: dict[str, Any] | None = None
+        """The args of the job that is to read the document again, where this one came too late to do what it should."""
 
     def _split(self) -> SplitRevision | None:
         """The revision of this job; None when it is there no more.
@@ -49,6 +52,26 @@ class _Part:
             raise Failure("invalid_args", detail=f"revision {revision_id} is of document {found.document_id}")
         return found
 
+    def _wanted_no_more(self, split: SplitRevision | None) -> None:
+        """What somebody retried of a revision that was given up on would read nothing: all of it is read anew."""
+        connection = self.ctx.connection
+        if (
+            split is not None
+            and split.state == "abandoned"
+            and self._jobs.was_retried(connection, self.ctx.job_id)
+            and self._ranges.is_newest(connection, split)
+        ):
+            # What follows a document whose failed pages are read has followed it before.
+            done = {"document_id", "range"} | ({"trigger"} if self._args.pages == "failed" else set())
+            self.read_again = self._args.model_dump(mode="json", exclude_defaults=True, exclude=done)
+            self.ctx.log.warning("document {} was given up on as a whole: it is read anew", self._id)
+        else:
+            self.ctx.log.info("{} of document {} are wanted no more", self._what, self._id)
+
+    @property
+    def _what(self) -> str:
+        return "the pages"
+
     @property
     def _id(self) -> int:
         return self.document.document_id
@@ -63,8 +86,6 @@ class RangeReading(_Part):
     def __init__(self, ctx: Context, document: Document, args: OcrArgs, pages: PageRange) -> None:
         super().__init__(ctx, document, args)
         self.pages = pages
-        self.read_again = False
-        """Whether it came too late for a revision that is complete: the failed pages are to be read again."""
         self._engine = loaded_engine(ctx.settings.ocr.tessdata)
         self._originals = VerifiedOriginals(ctx, document)
         self._reader = PageReader(ctx, self._id, self._revisions, self._engine)
@@ -124,10 +145,17 @@ class RangeReading(_Part):
 
     def _come_too_late(self, split: SplitRevision | None) -> None:
         if split is None or split.state != "complete":
-            self.ctx.log.info("pages {} of document {} are wanted no more", self.pages, self._id)
+            self._wanted_no_more(split)
             return
         done = self._own_pages(split.revision.revision_id).values()
-        self.read_again = any(page.state == "failed" for page in done)
+        if any(page.state == "failed" for page in done):
+            # Without the trigger: what follows an upload has followed the join.
+            kept = self._args.model_dump(mode="json", include={"keep"}, exclude_none=True)
+            self.read_again = kept | {"pages": "failed"}
+
+    @property
+    def _what(self) -> str:
+        return f"pages {self.pages}"
 
     def _own_pages(self, revision_id: int) -> dict[int, PageProgress]:
         known = self._revisions.pages(self.ctx.connection, revision_id)
@@ -150,7 +178,7 @@ class Joining(_Part):
             revision_id = split.revision.revision_id
             return PageCounts.of(revision_id, self._revisions.pages(self.ctx.connection, revision_id))
         if split is None or not split.is_being_read:
-            self.ctx.log.info("the pages of document {} are wanted no more", self._id)
+            self._wanted_no_more(split)
             return None
         with self.ctx.transaction() as connection:
             joined = self._joined(connection, split)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, time, timedelta
 from functools import partial
@@ -50,6 +50,7 @@ def new_job(registry: Registry, tenant: Tenant, kind: str, line: JobLine, *, lan
     Raises:
         UsageError: what does not fit, without quoting args.
     """
+    refuse_range(kind, line.args)
     entry = registry.get(kind)
     document_id = _document(kind, line)
     if entry is not None:
@@ -141,6 +142,15 @@ def aware(moment: datetime | None) -> datetime | None:
         raise UsageError("run_at is no time that a calendar has", "write it as 2026-12-31T22:00") from None
 
 
+def refuse_range(kind: str, args: Mapping[str, Any]) -> None:
+    """Raises UsageError for a page range that somebody asks for: without its revision the job would be discarded."""
+    if kind == "ocr" and args.get("range") is not None:
+        raise UsageError(
+            "range is no arg that anybody may enqueue: the job that reads a large document makes those of its ranges",
+            "leave range out, and all pages are read; see ocr.split_pages",
+        )
+
+
 def storable_args(args: dict[str, Any]) -> dict[str, Any]:
     """The args as they are stored: plain JSON, and bounded.
 
@@ -164,9 +174,14 @@ def storable_args(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_tenant(jobs: Iterable[NewJob], tenant_id: int) -> Iterator[NewJob]:
-    """The jobs as that tenant's, with args that can be stored; raises UsageError as ``storable_args``."""
+    """The jobs as that tenant's, with args that can be stored.
+
+    Raises:
+        UsageError: as ``storable_args`` and ``refuse_range``.
+    """
     for job in jobs:
         args = job.args if _is_plain(job.args) else storable_args(job.args)
+        refuse_range(job.kind, args)
         yield replace(job, tenant_id=tenant_id, args=args)
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane, NewJob
+from batchproc.core.languages import AUTO
 from batchproc.core.versions import is_older, version_key
 from batchproc.documents.selection import DocumentSelection, Filter, Selected
 from batchproc.handlers.args import describe_invalid, validated_args
@@ -200,8 +201,17 @@ class Reprocessing:
             raise UsageError(f"kind {self._wish.kind} does not take that: {describe_invalid(error)}") from None
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
-    return {name for name, unsaid in _COMPARED.items() if one.get(name, unsaid) != other.get(name, unsaid)}
+def _differing(waiting: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
+    differing = {name for name, unsaid in _COMPARED.items() if waiting.get(name, unsaid) != asked.get(name, unsaid)}
+    if "range" in waiting and _leaves_languages(asked, waiting.get("languages", [])):
+        differing.discard("languages")
+    return differing
+
+
+def _leaves_languages(asked: Mapping[str, Any], split_with: Sequence[str]) -> bool:
+    """A document that is split writes down the languages it is read in, also where nobody had named any."""
+    languages = asked.get("languages")
+    return languages is None or (languages == [AUTO] and AUTO in split_with)
 
 
 def versions_before(connection: Connection[TupleRow], schema: str, version: str) -> list[str]:

@@ -34,6 +34,7 @@ class DocumentJobs:
     ) -> Mapping[int, list[dict[str, Any]]]:
         """The args of the jobs of ``kind`` that wait, held ones too, of those of these documents that have any.
 
+        What a large document was split into counts as one job, with a ``range`` in its args. Those alike come once.
         Whoever enqueued them: they need not have the ``document_key``. One that runs is not meant: it may have begun
         before whatever makes its work worth doing again.
         """

@@ -294,6 +294,11 @@ class NodeStore:
         assert row is not None
         return row[0], row[1]
 
+    def locked(self, connection: Connection[TupleRow], job_ids: Sequence[int]) -> int:
+        """How many of these jobs are available, but locked by somebody at this moment."""
+        row = connection.execute(self._sql["locked_jobs"], {"job_ids": list(job_ids)}).fetchone()
+        return int(row[0]) if row else 0
+
     def gaps(self, connection: Connection[TupleRow], scope: Mapping[str, Collection[Any]]) -> list[Gap]:
         """Available jobs that no live node has the languages for, as groups that can be given up.
 

@@ -47,6 +47,12 @@ class RangeJobs:
         rows = connection.execute(self._sql["discarded_ranges"], values).fetchall()
         return [GivenUp(job_id, PageRange(first, last), code) for job_id, first, last, code in rows]
 
+    def was_retried(self, connection: Connection[TupleRow], job_id: int) -> bool:
+        """Whether the job had ended by a failure or a cancel in an attempt, and somebody wanted it done after all."""
+        values = {"job_id": job_id, "tenant_id": self._tenant_id}
+        row = connection.execute(self._sql["was_retried"], values).fetchone()
+        return row is not None and bool(row[0])
+
     def can_be_read(self, connection: Connection[TupleRow], kind: str) -> bool:
         """Whether every live node that knows the kind knows ranges: one of an older release would discard them."""
         row = connection.execute(self._sql["nodes_without_ranges"], {"kind": kind}).fetchone()

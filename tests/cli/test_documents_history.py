@@ -326,7 +326,7 @@ def _drain(bench: Bench) -> None:
     assert report.counts.discarded == 0
 
 
-def test_show_names_the_ranges_that_are_still_to_be_read(shell: Shell, connection: Conn, document: Revising) -> None:
+def test_show_names_the_ranges_that_are_not_read(shell: Shell, connection: Conn, document: Revising) -> None:
     revision = document.begin(6)
     document.write(revision, 1, page("one"))
     connection.execute("update batchproc.ocr_revisions set ranges_left = 2")
@@ -345,7 +345,16 @@ def test_show_names_the_ranges_that_are_still_to_be_read(shell: Shell, connectio
     shown = shell.json("jobs", "show", jobs[1])
     assert (shown["range_of"], shown["args"]) == (revision, {"range": [4, 6]})
 
-    JOBS.cancel(connection, jobs)
+    JOBS.cancel(connection, jobs[:1])
+    end = "update batchproc.processing_jobs set state = %s, finished_at = now() where job_id = %s"
+    connection.execute(end, ["discarded", jobs[1]])
+    assert shell.run("documents", "show", document.document_id) == 0
+    assert f"1-3 cancelled (job {jobs[0]}, 1 done)" in shell.out
+    assert f"4-6 discarded (job {jobs[1]}, 0 done)" in shell.out
+
+    connection.execute(end, ["completed", jobs[1]])
+    assert [part["job_id"] for part in shell.json("documents", "show", document.document_id)["ranges"]] == jobs[:1]
+    connection.execute("update batchproc.ocr_revisions set state = 'abandoned'")
     assert shell.json("documents", "show", document.document_id)["ranges"] == []
 
 

@@ -132,6 +132,7 @@ def test_a_rate_by_a_person_is_shown_and_taken_back(known: Command) -> None:
         (["t_quick", "--limit", "many"], "--limit must be a number of jobs, or none"),
         (["t_quick", "--limit", "-1"], "--limit must be a number of jobs, or none"),
         (["t_quick", "--rate", "fast"], "--rate must be jobs per time such as 10/s, 600/m, 1000/h or 50/d, or none"),
+        (["t_quick", "--rate", "0.001/d"], "--rate must be one a day at least, such as 1/d or 10/s, or none"),
         (["t_quick", "--rate", "none", "--burst", "3"], "--burst belongs to a rate: give it together with --rate"),
     ],
 )

@@ -81,6 +81,12 @@ def test_one_job_that_fails_again_and_again_never_brakes(cause: str, jobs: int, 
     assert first_braking(Brake(jobs), [(7, cause)] * attempts) is None
 
 
+@given(st.sampled_from(CAUSES), st.integers(2, 30), st.lists(st.booleans(), max_size=1000))
+def test_many_jobs_of_one_work_are_one(cause: str, jobs: int, failed: list[bool]) -> None:
+    one = Brake(jobs)
+    assert not any(one.note("ocr", ("revision", 7), cause if bad else None) for bad in failed)
+
+
 @given(st.lists(st.sampled_from([code for code in CODES if code not in ENVIRONMENT_CODES]), max_size=300))
 def test_content_and_timeouts_never_brake(codes: list[str | None]) -> None:
     assert first_braking(Brake(2), list(enumerate(codes))) is None

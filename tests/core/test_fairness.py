@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import groupby
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -216,6 +216,29 @@ def test_turns_are_distinct_within_bounds_and_leave_nothing_that_could_be_taken(
         elif Lane.BULK in lanes:
             assert taken[Lane.BULK] == room
     assert set(share.queues()) == known
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 10), st.sampled_from([1, 3, 64]), st.none() | st.integers(1, 9))
+@example(room=1, free=5, bundle=1, bulk_room=None)
+@example(room=3, free=4, bundle=64, bulk_room=None)
+def test_lanes_share_what_a_limit_leaves_though_most_of_their_turns_give_nothing(
+    room: int, free: int, bundle: int, bulk_room: int | None
+) -> None:
+    """Turns that are whole cycles of the weights brought the debts back to where they were, and one lane took all."""
+    share = FairShare(WEIGHTS, bundles={"work": bundle})
+    for queue in (urgent(1), bulk(1), urgent(2), bulk(2)):
+        share.add(queue)
+    lanes: Counter[int] = Counter()
+    for _ in range(300):
+        left = room
+        for turn in share.choose(free, bulk_room=bulk_room):
+            given = min(left, turn.jobs)
+            left -= given
+            lanes[turn.queue.lane] += given
+            share.claimed(turn, range(given))
+    for lane, weight in WEIGHTS.items():
+        assert lanes[lane] / lanes.total() >= 0.7 * weight / sum(WEIGHTS.values())
 
 
 def test_reserved_slots_go_to_interactive_jobs_alone() -> None:

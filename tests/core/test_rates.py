@@ -18,7 +18,23 @@ def test_a_rate_is_jobs_a_second(text: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "10", "10/", "/s", "0/s", "-1/s", "10/w", "10 / s", "1e3/s", "nan/s", "2000000/s", "9" * 400 + "/s"]
+    "text",
+    [
+        "",
+        "10",
+        "10/",
+        "/s",
+        "0/s",
+        "-1/s",
+        "10/w",
+        "10 / s",
+        "1e3/s",
+        "nan/s",
+        "2000000/s",
+        "9" * 400 + "/s",
+        "0.001/d",
+        "0.04/h",
+    ],
 )
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="10/s"):
@@ -33,3 +49,17 @@ def test_what_is_shown_is_the_same_rate(jobs: int, unit: str) -> None:
 
 def test_a_rate_is_shown_in_the_first_unit_without_a_fraction() -> None:
     assert [shown(parse_rate(text)) for text in ("600/m", "30/m", "1/m", "7/d")] == ["10/s", "30/m", "1/m", "7/d"]
+
+
+def test_a_rate_with_a_fraction_is_shown_in_the_first_unit_of_which_there_is_one() -> None:
+    texts = ("0.5/s", "2.5/s", "1/d", "1.5/d", "10.123/h", "0.05/h", "1.2345/s")
+    assert [shown(parse_rate(text)) for text in texts] == [
+        "30/m",
+        "150/m",
+        "1/d",
+        "1.5/d",
+        "10.123/h",
+        "1.2/d",
+        "1.2345/s",
+    ]
+    assert shown(1e-8) == "0.000864/d"

@@ -157,6 +157,45 @@ def test_at_the_end_everything_parked_is_given_back() -> None:
     assert choice.queues >= {A, B}
 
 
+def test_a_queue_that_cost_more_waits_longer_and_what_it_really_cost_counts() -> None:
+    choice = Choice(A, B)
+    choice.rations = Rations(by_seconds=True)
+    choice.told(kinds(0))
+    order = []
+    for number in range(8):
+        choice.heed(choice.rations.freed(A))
+        [queue] = choice.queues
+        order.append(queue)
+        choice.rations.charge(queue, 1, [number])
+        choice.told(kinds(0), queue)
+        choice.rations.ended(number, 3 if queue == A else 1)
+    assert order == [A, B, B, B, A, B, B, B]
+
+
+def test_a_queue_that_had_no_jobs_meanwhile_has_no_credit_nor_a_second_turn() -> None:
+    choice = Choice(A, B, C)
+    choice.told(kinds(0))
+    order: list[Queue] = []
+
+    def serve(times: int) -> list[Queue]:
+        for _ in range(times):
+            choice.heed(choice.rations.freed(A))
+            [queue] = choice.queues
+            order.append(queue)
+            choice.rations.charge(queue, 1, ["job"])
+            choice.told(kinds(0), queue)
+        return order[-times:]
+
+    assert serve(1) == [A]
+    choice.heed(choice.rations.emptied(A))
+    choice.add(A)
+    assert serve(3) == [B, C, A]
+    choice.heed(choice.rations.emptied(A))
+    serve(20)
+    choice.add(A)
+    assert Counter(serve(9)) == {A: 3, B: 3, C: 3}
+
+
 class World:
     """A database with limits, and a node that claims one job of each chosen queue at a time."""
 

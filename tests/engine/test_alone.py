@@ -63,3 +63,13 @@ def test_a_job_that_lost_no_node_is_no_suspect_however_few_losses_it_may_have(mo
     for losses in range(most):
         run, back = Alone(most).sorted_out([claim(1, losses)], held(claim(2)))
         assert (len(run), len(back)) == ((0, 1) if losses >= least_alone else (1, 0))
+
+
+def test_after_a_suspect_jobs_are_claimed_one_at_a_time_until_one_is_none() -> None:
+    """A claim that gave nothing tells nothing."""
+    alone = Alone(10)
+    near = [alone.is_near]
+    for claims in ([claim(1, 8), claim(2, 8)], [], [claim(3)]):
+        alone.sorted_out(claims, {})
+        near.append(alone.is_near)
+    assert near == [False, True, True, False]

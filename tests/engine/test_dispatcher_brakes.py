@@ -140,6 +140,27 @@ def test_a_brake_is_written_although_the_database_fails_at_first(
     assert (braked.kind, braked.code) == ("t_quick", "internal_error")
 
 
+def test_the_ranges_of_one_document_count_as_one_and_twenty_documents_as_twenty(bench: Bench, stepped: Step) -> None:
+    tenant = bench.tenant("acme")
+    poison = Failed(ErrorClass.PERMANENT, "internal_error")
+    ranges = [bench.enqueue(tenant, "t_quick") for _ in range(60)]
+    bench.rows("update batchproc.processing_jobs set range_of = 7 returning job_id")
+    node = stepped(slots=2, brake=20)
+    node.pool.outcomes = dict.fromkeys(ranges, poison)
+    node.dispatcher.run()
+    assert bench.states(ranges) == {"discarded": 60}
+    assert node.braking.standing(bench.connection, SPECS, RunOptions(workers=2)) == ()
+
+    documents = [bench.enqueue(tenant, "t_quick") for _ in range(60)]
+    bench.rows("update batchproc.processing_jobs set range_of = job_id where state = 'available' returning job_id")
+    node = stepped(slots=2, brake=20)
+    node.pool.outcomes = dict.fromkeys(documents, poison)
+    node.dispatcher.run()
+    [braked] = KindStore("batchproc").kinds(bench.connection, "t_quick")
+    assert braked["paused_code"] == "internal_error"
+    assert bench.states(documents)["discarded"] < 30
+
+
 def test_the_retries_of_a_kind_that_was_braked_are_not_waited_for(bench: Bench, stepped: Step) -> None:
     job = bench.enqueue(bench.tenant("acme"), "t_patient")
     node = stepped(brake=1)

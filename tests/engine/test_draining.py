@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 from psycopg import sql
@@ -101,3 +102,31 @@ def test_a_node_joins_while_somebody_holds_the_row_of_its_kind_locked(bench: Ben
 
     assert report.counts.completed == 1
     assert bench.job(job)["state"] == "completed"
+
+
+def test_due_jobs_that_somebody_holds_locked_are_waited_for(bench: Bench) -> None:
+    tenant = bench.tenant("acme")
+    jobs = [bench.enqueue(tenant, "t_quick") for _ in range(6)]
+    asked = "select count(*) from pg_stat_activity where query like %s and datname = current_database()"
+    with connect(bench.url) as operator, connect(bench.url) as looking, ThreadPoolExecutor(1) as pool:
+
+        def let_go() -> None:
+            seen = ["with lockable as materialized%"]
+            wait_until(lambda: looking.execute(asked, seen).fetchone() != (0,), 30, "the run asks who is locked")
+            operator.execute("commit")
+
+        operator.execute("begin")
+        operator.execute("select from batchproc.processing_jobs where job_id = any(%s) for update", [jobs[3:]])
+        letting_go = pool.submit(let_go)
+        report = bench.run()
+        letting_go.result(10)
+    assert (report.counts.completed, report.left) == (6, 0)
+
+
+def test_what_stays_locked_is_waited_for_as_long_as_a_retry(bench: Bench) -> None:
+    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+    with connect(bench.url) as operator, operator.transaction():
+        operator.execute("select from batchproc.processing_jobs where job_id = %s for update", [job])
+        report = bench.run(dispatch={"drain_wait": 1.0})
+    assert (report.counts.completed, report.left) == (0, 1)
+    assert report.seconds > 1

@@ -305,6 +305,8 @@ def test_applications_are_refused_what_cannot_be_stored(shell: Shell) -> None:
             queue.enqueue("t_quick", tenant="acme", args=args)
         with pytest.raises(UsageError, match="args"):
             queue.enqueue_many([NewJob(0, "t_quick", args)], tenant="acme")
+    with pytest.raises(UsageError, match="range is no arg"):
+        queue.enqueue("ocr", tenant="acme", args={"range": [1, 5]})
     for changes in ({"priority": 0}, {"unique_key": "x" * 201}, {"document_id": 2**70}):
         with pytest.raises(UsageError):
             queue.enqueue("t_quick", tenant="acme", **changes)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from batchproc.core.outcome import ErrorClass, Failed
 from batchproc.database import connect
 from batchproc.documents.current_revision import CurrentRevision
 from batchproc.handlers import ocr_pages
@@ -222,7 +223,7 @@ def test_a_range_that_is_retried_after_the_join_asks_for_the_failed_pages(
     read.clear()
     STORE.retry(large.connection, [ranges[1]])
     assert large.run(ranges[1]) is None
-    assert large.waiting() == [{"pages": "failed", "trigger": "upload"}]
+    assert large.waiting() == [{"pages": "failed"}], "what follows an upload has followed it"
     [again] = [row["job_id"] for row in rows_of(large.connection, WAITING, [large.document_id])]
     large.run(again)
     assert (read, large.text(), large.document()) == ([3, 4], ALL, ("completed", None))
@@ -247,6 +248,75 @@ def test_an_original_that_is_another_ends_all_of_the_document(
     file.write_bytes(original)
     assert large.run(ranges[2]) is None
     assert (large.joins(), read, large.document()) == ([], [1, 2], ("failed", code))
+
+
+def test_ranges_that_are_retried_after_their_document_was_given_up_on_have_it_read_anew(
+    large: LargeDocument, file: Path, read: list[int]
+) -> None:
+    ranges = large.split(trigger="upload", mode="force")
+    large.discard(ranges[0], "poison")
+    original = file.read_bytes()
+    file.unlink()
+    with pytest.raises(Failure):
+        large.run(ranges[1])
+    file.write_bytes(original)
+    STORE.retry(large.connection, ranges[:2])
+    assert run_all(large, ranges) == [None] * 3
+    assert large.waiting() == [{"trigger": "upload", "mode": "force", "languages": ["eng"]}]
+    [again] = [row["job_id"] for row in rows_of(large.connection, WAITING, [large.document_id])]
+    large.run(again)
+    assert large.document() == ("failed", "source_missing"), "as long as it is not read"
+    run_all(large, large.ranges()[-3:])
+    large.join()
+    assert (sorted(read), large.text(), large.document()) == (list(PAGES), ALL, ("completed", None))
+
+
+def test_a_range_that_is_retried_beside_a_newer_reading_is_wanted_no_more(large: LargeDocument, file: Path) -> None:
+    ranges = large.split()
+    original = file.read_bytes()
+    file.unlink()
+    with pytest.raises(Failure):
+        large.run(ranges[0])
+    file.write_bytes(original)
+    newer = large.split()
+    STORE.retry(large.connection, ranges[:1])
+    assert run_all(large, ranges) == [None] * 3
+    assert len(large.waiting()) == len(newer)
+    run_all(large, newer)
+    large.join()
+    assert large.text() == ALL
+
+
+def test_a_join_that_is_retried_after_no_page_could_be_read_has_the_document_read_anew(large: LargeDocument) -> None:
+    for job_id in large.split():
+        large.discard(job_id, "poison")
+    [joining] = large.joins()
+    with pytest.raises(Failure):
+        large.run(joining)
+    STORE.retry(large.connection, [joining])
+    assert large.run(joining) is None
+    assert large.waiting() == [{"languages": ["eng"]}]
+
+
+def test_a_join_that_gave_up_and_whose_ending_was_lost_reads_nothing_anew(large: LargeDocument) -> None:
+    for job_id in large.split():
+        large.discard(job_id, "poison")
+    [joining] = large.joins()
+    with pytest.raises(Failure):
+        large.killed(joining)
+    assert large.run(joining) is None
+    assert large.waiting() == []
+
+
+def test_a_range_that_is_tried_again_by_itself_is_not_retried(large: LargeDocument, file: Path) -> None:
+    ranges = large.split()
+    claimed, _ = large.claim(ranges[0])
+    large.end(claimed, Failed(ErrorClass.CRASHED, "poison"))
+    file.unlink()
+    with pytest.raises(Failure):
+        large.run(ranges[1])
+    assert large.run(ranges[0]) is None
+    assert [args["range"] for args in large.waiting()] == [[5, 7]]
 
 
 def test_a_range_that_runs_when_the_original_is_found_changed_stops_at_its_page(

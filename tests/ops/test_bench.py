@@ -12,15 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from batchproc.core.errors import EnvironmentFault
+from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.core.job import NewJob
+from batchproc.core.ranges import balanced
 from batchproc.database import connect
 from batchproc.ops.bench.ocr import OcrBench, OcrRun, _line, bench_ocr
 from batchproc.ops.bench.ocr_pages import Side
 from batchproc.ops.bench.ocr_peers import Ocrmypdf, OcrmypdfFiles, TesseractCommand, installed_peers, run
 from batchproc.ops.bench.queue import KIND, Durability, QueueBench, QueueRun, bench_queue
-from batchproc.ops.bench.ranges import RangesBench, RangesRun, bench_ranges
+from batchproc.ops.bench.ranges import RangesBench, RangesRun, bench_ranges, pages_of_a_range
 from batchproc.ops.bench.schema import BenchStopped, Urls, bench_schema
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.store import JobStore
@@ -138,7 +141,7 @@ def test_the_ranges_bench_reads_one_document_on_one_worker_and_on_several(databa
     told: list[str] = []
     read: list[int] = []
     plain = bench_ranges(
-        Settings(ocr=Ocr(languages=("eng",), split_pages=1)),
+        Settings(ocr=Ocr(languages=("eng",))),
         Urls(database_url, database_url),
         pages=2,
         workers=2,
@@ -147,6 +150,7 @@ def test_the_ranges_bench_reads_one_document_on_one_worker_and_on_several(databa
         observe=lambda claim, _outcome, _seconds: read.append(claim.priority),
     ).plain()
     assert (plain["pages"], plain["split_pages"], plain["workers"], len(plain["runs"])) == (2, 1, 2, 1)
+    assert plain["ranges"] == 2
     assert min(plain["ratio"], plain["loops_ratio"], plain["one_worker_seconds"]) > 0
     # Of either side a page to warm up each worker, the split, two ranges and the join.
     assert sorted(read) == [1, 1, 1, *[1] * 2, *[5] * 6]
@@ -168,6 +172,20 @@ def test_200_pages_alone_on_two_workers_take_at_most_six_tenths_of_the_time_on_o
         observe=lambda *_: None,
     ).plain()
     assert plain["ratio"] <= max(0.6, 1.1 * plain["loops_ratio"]), plain
+
+
+@given(st.integers(1, 100), st.integers(2, 10_000), st.integers(2, 64))
+def test_there_is_a_range_for_each_worker(most: int, pages: int, workers: int) -> None:
+    assume(pages >= workers)
+    split_pages = pages_of_a_range(most, pages, workers)
+    assert 1 <= split_pages <= most
+    assert workers <= len(balanced(range(pages), split_pages)) == -(-pages // split_pages)
+
+
+def test_the_ranges_bench_refuses_a_document_that_not_all_workers_can_share() -> None:
+    nowhere = Urls("", "")
+    with pytest.raises(UsageError, match="give --pages 4"):
+        bench_ranges(Settings(), nowhere, pages=3, workers=4, runs=1, tell=lambda _: None, observe=lambda *_: None)
 
 
 def test_the_ratio_of_the_ranges_bench_is_the_median_of_the_runs_ratios() -> None:

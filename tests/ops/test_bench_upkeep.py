@@ -41,8 +41,17 @@ def test_a_prune_goes_on_beside_a_run(database_url: str) -> None:
     assert run["beside_per_second"] > 0
     assert 0 < run["pruned"] <= 3000
     assert run["pruned_per_second"] > 0
+    assert run["unpaced_per_second"] > 0
     assert 0 < run["p99_gap_ms"] <= run["longest_gap_ms"] + 0.1
     assert schemas(database_url) == {"batchproc"}
+
+
+def test_a_prune_that_took_all_is_held_against_one_that_had_something_to_take(database_url: str) -> None:
+    urls = Urls(database_url, database_url)
+    done = bench_prune(Settings(), urls, finished=200, jobs=100, workers=1, runs=1, tell=lambda _: None)
+    (run,) = done.runs
+    assert (run.pruned, run.pruned_throughout) == (200, False)
+    assert run.unpaced_per_second > 1
 
 
 def test_the_figures_are_medians() -> None:

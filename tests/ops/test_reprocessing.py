@@ -214,10 +214,52 @@ def test_a_job_that_was_enqueued_by_hand_counts_too(connection: Conn, tenant: in
     assert documents_of(connection) == [found, other, other]
 
 
-def test_the_jobs_of_page_ranges_are_no_other_reading(connection: Conn, tenant: int) -> None:
-    found = document(connection, tenant, "partial")
-    JOBS.enqueue(connection, NewJob(tenant, "ocr", document_id=found))
-    connection.execute("update batchproc.processing_jobs set range_of = 1")
+SPLIT_IN = ["eng", "deu"]
+
+
+def split(connection: Conn, tenant: int, args: dict[str, Any], revision_state: str = "open") -> int:
+    """A document of which two ranges wait."""
+    found = document(connection, tenant, "pending")
+    revision = connection.execute(
+        """
+        insert into batchproc.ocr_revisions
+            (tenant_id, document_id, engine, engine_version, data_hash, profile, languages, source_sha256, page_count,
+             state, ranges_left)
+        values (%s, %s, 'tesseract', '5.5', '', '{}', '{eng}', '', 20, %s, 2) returning revision_id
+        """,
+        [tenant, found, revision_state],
+    ).fetchall()[0][0]
+    for range_ in ([1, 10], [11, 20]):
+        JOBS.enqueue(connection, NewJob(tenant, "ocr", args | {"range": range_}, document_id=found))
+    connection.execute("update batchproc.processing_jobs set range_of = %s where document_id = %s", [revision, found])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked_first", "asked", "differs_in"),
+    [
+        ({}, {}, {}),
+        ({}, {"languages": SPLIT_IN}, {}),
+        ({}, {"languages": ["fra"]}, {"languages": 1}),
+        ({"languages": ["auto", *SPLIT_IN]}, {"languages": ["auto"]}, {}),
+        ({"mode": "force"}, {"mode": "force"}, {}),
+        ({}, {"mode": "redo"}, {"mode": 1}),
+        ({"pages": "failed"}, {}, {"pages": 1}),
+    ],
+    ids=str,
+)
+def test_the_ranges_that_wait_are_one_reading_of_their_document(
+    connection: Conn, tenant: int, asked_first: dict[str, Any], asked: dict[str, Any], differs_in: dict[str, int]
+) -> None:
+    split(connection, tenant, {"languages": SPLIT_IN} | asked_first)
+    done = work(args=asked).run(connection, EVERYTHING)
+    assert (done.enqueued, done.already_queued, done.queued_otherwise) == (0, 1, bool(differs_in))
+    assert done.differs_in == differs_in
+
+
+@pytest.mark.parametrize("revision_state", ["complete", "abandoned"])
+def test_ranges_of_a_reading_that_is_over_are_none(connection: Conn, tenant: int, revision_state: str) -> None:
+    split(connection, tenant, {}, revision_state)
     assert work().run(connection, EVERYTHING).enqueued == 1
 
 

@@ -41,3 +41,7 @@ def test_a_batch_becomes_the_tenants_and_a_bad_one_is_refused() -> None:
         list(of_tenant([*jobs, NewJob(0, "work", {"text": "\0"})], 7))
     with pytest.raises(UsageError, match="no JSON"):
         list(of_tenant([NewJob(0, "work", {"ratio": float("nan")})], 7))
+    with pytest.raises(UsageError, match="range is no arg"):
+        list(of_tenant([*jobs, NewJob(0, "ocr", {"range": [1, 5]}, 3)], 7))
+    [other] = of_tenant([NewJob(0, "mine", {"range": [1, 5]})], 7)
+    assert other.args == {"range": [1, 5]}, "a kind of somebody else may have such an arg"

@@ -84,11 +84,15 @@ def test_a_claim_is_what_the_row_says(connection: Conn, limited: bool) -> None:
     tenant, node = add_tenant(connection), join(connection)
     run_id = node.start_run(connection, {})
     job_id = enqueue(connection, tenant, priority=3, lane=Lane.INTERACTIVE, max_attempts=4)
-    connection.execute("update batchproc.processing_jobs set attempt = 1, crashes = 2, timeouts = 3, node_losses = 4")
+    connection.execute(
+        "update batchproc.processing_jobs set attempt = 1, crashes = 2, timeouts = 3, node_losses = 4, range_of = 9"
+    )
     before = now(connection)
     [claimed] = claim(connection, node, Turn(queue_of(tenant, lane=0), 2), limited=limited, run_id=run_id)
     stored = job(connection, job_id)
-    assert claimed == Claim(job_id, stored["claim_id"], tenant, "work", 0, 3, 2, 4, 2, 3, 4)
+    assert claimed == Claim(job_id, stored["claim_id"], tenant, "work", 0, 3, 2, 4, 2, 3, 4, 9)
+    assert node.held(connection) == [claimed]
+    assert node.refreshed(connection, [claimed]) == {claimed.claim_id: claimed}
     assert (stored["state"], stored["node_id"], stored["run_id"]) == ("running", node.node_id, run_id)
     assert before <= stored["claimed_at"] <= now(connection)
 

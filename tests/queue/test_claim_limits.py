@@ -204,3 +204,15 @@ def test_a_limit_by_a_person_goes_before_what_the_nodes_declare_now_or_later(
     KindStore("batchproc").set(connection, "work", unlimited=True)
     more = claim(connection, node, turn, limited=True)
     assert len(more) == max(0, (6 if declared is None else declared) - expected)
+
+
+def test_what_a_tenant_has_no_room_for_takes_none_of_its_kind_s(connection: Conn) -> None:
+    full, other, node = add_tenant(connection, "full"), add_tenant(connection, "other"), join(connection)
+    STORE.set_tenant(connection, "full", max_running=1)
+    limit_kind(connection, "work", 1)
+    add_jobs(connection, full, "other", 1)
+    add_jobs(connection, full, "work", 1)
+    add_jobs(connection, other, "work", 1)
+    turns = [Turn(queue_of(full, "other"), 1), Turn(queue_of(full), 1), Turn(queue_of(other), 1)]
+    claims = claim(connection, node, *turns, limited=True)
+    assert by_tenant_and_kind(claims) == {(full, "other"): 1, (other, "work"): 1}

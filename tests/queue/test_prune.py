@@ -12,6 +12,7 @@ import pytest
 
 from batchproc.core.job import JobState
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass, Outcome
+from batchproc.database import SqlFolder
 from batchproc.queue import pruning
 from batchproc.queue.node_store import NodeStore
 from tests.queue.helpers import (
@@ -32,6 +33,7 @@ from tests.queue.helpers import (
 
 Opened = Callable[[], Conn]
 DAY = timedelta(days=1)
+SQL = SqlFolder("batchproc.queue", "batchproc")
 ENDINGS: list[Outcome] = [Completed(), failed(ErrorClass.PERMANENT), Cancelled()]
 
 
@@ -108,6 +110,31 @@ def test_only_what_goes_with_a_job_points_at_it(connection: Conn) -> None:
         {"table": "job_attempts", "on_delete": "c"},
         {"table": "job_signals", "on_delete": "c"},
     ]
+
+
+@pytest.mark.parametrize(("revision_state", "kept"), [("open", 2), ("complete", 0), ("abandoned", 0)])
+def test_ranges_stay_as_long_as_their_revision_is_open(connection: Conn, revision_state: str, kept: int) -> None:
+    """Whoever joins them asks each how it ended. A revision that is gone keeps none."""
+    tenant, node = add_tenant(connection), join(connection)
+    revision = one(
+        connection,
+        """
+        insert into batchproc.ocr_revisions
+            (tenant_id, document_id, engine, engine_version, data_hash, profile, languages, source_sha256, page_count,
+             state)
+        values (%s, %s, 'tesseract', '5.5', '', '{}', '{eng}', '', 20, %s) returning revision_id
+        """,
+        [tenant, add_document(connection, tenant), revision_state],
+    )
+    alone, gone, *ranges = (over(connection, node, tenant) for _ in range(4))
+    belong = "update batchproc.processing_jobs set range_of = %s where job_id = any(%s)"
+    connection.execute(belong, [revision, ranges])
+    connection.execute(belong, [revision + 1, [gone]])
+    until = one(connection, "select clock_timestamp()")
+    raced = connection.execute(SQL["prune_jobs"], {"job_ids": [alone, *ranges], "until": until}).fetchall()
+    assert len(raced) == 3 - kept, "judged anew when they are locked"
+    assert STORE.prune(connection, DAY) == 1
+    assert left(connection) == ranges[:kept]
 
 
 def test_many_are_pruned_in_batches(connection: Conn) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec
+from batchproc.core.outcome import Interrupted
 from batchproc.core.rations import Room, Rooms
 from batchproc.queue.kind_store import KindStore
 from batchproc.queue.node_store import NodeFacts, NodeStore
@@ -139,12 +140,12 @@ def test_tokens_are_shared_by_tenants_in_the_order_of_their_turns(connection: Co
     assert sorted(claimed.tenant_id for claimed in claims) == sorted([other, other, tenant])
 
 
-def test_a_job_that_runs_alone_takes_a_token_too(connection: Conn) -> None:
-    tenant, node = rated(connection, 0, rate=0.001, burst=1)
-    first, second = enqueue(connection, tenant), enqueue(connection, tenant)
-    assert node.claim_one(connection, first, None, within_limits=True) is not None
-    assert node.claim_one(connection, second, None, within_limits=True) is None
-    assert node.claim_one(connection, second, None) is not None, "who asks for a job by its id gets it"
+def test_a_job_that_was_given_back_to_run_alone_needs_no_second_token(connection: Conn) -> None:
+    tenant, node = rated(connection, 1, rate=0.001, burst=1)
+    [claimed] = claim(connection, node, Turn(queue_of(tenant), 1), limited=True)
+    node.settle(connection, [ended(claimed, Interrupted("it has to run alone"))])
+    assert claim(connection, node, Turn(queue_of(tenant), 1), limited=True) == []
+    assert node.claim_one(connection, claimed.job_id, None, within_limits=True) is not None
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ def command(app: App, jobs: int, workers: int, runs: int, as_json: bool) -> None
     The node has nothing else to do; another process enqueues one job per transaction. Beside it: a one-row commit, and
     NOTIFY until another session hears it. Milliseconds.
     """
+    from batchproc.ops.bench.figures import counted
     from batchproc.ops.bench.latency import bench_latency
 
     urls, status = begin(app)
@@ -28,7 +29,7 @@ def command(app: App, jobs: int, workers: int, runs: int, as_json: bool) -> None
     show(
         plain,
         as_json,
-        f"{plain['p50_ms']:.1f} / {plain['p99_ms']:.1f} ms (p50 / p99 of {jobs * runs} jobs, worst "
+        f"{plain['p50_ms']:.1f} / {plain['p99_ms']:.1f} ms (p50 / p99 of {counted(jobs * runs, 'job')}, worst "
         f"{plain['worst_ms']:.1f}) from enqueueing to the start; beside it a commit {plain['commit_p50_ms']:.1f} / "
         f"{plain['commit_p99_ms']:.1f} ms, NOTIFY to LISTEN {plain['notify_p50_ms']:.1f} / "
         f"{plain['notify_p99_ms']:.1f} ms",

@@ -26,6 +26,7 @@ def command(app: App, pages: int, workers: int | None, runs: int, peers: bool, a
     They are read (300 dpi, no text layer) by turns with bare Tesseract loops. Timed from the first claim to the last
     settle, with the engines loaded on both sides.
     """
+    from batchproc.ops.bench.figures import counted
     from batchproc.ops.bench.ocr import bench_ocr
     from batchproc.ops.bench.ocr_peers import installed_peers
 
@@ -61,7 +62,7 @@ def command(app: App, pages: int, workers: int | None, runs: int, peers: bool, a
     show(
         plain,
         as_json,
-        f"{plain['pages_per_second']:.2f} pages/s with {workers} workers (median of {runs}), "
+        f"{plain['pages_per_second']:.2f} pages/s with {counted(workers, 'worker')} (median of {runs}), "
         f"{plain['ratio_to_bare_loop']:.3f} of the bare loops ({plain['least']:.3f} to {plain['most']:.3f}); "
         f"{'+'.join(plain['languages'])}, word recall {plain['word_recall']:.3f}, "
         f"of the loops {plain['bare_loop_word_recall']:.3f}" + "".join(compared),

@@ -6,14 +6,13 @@ import click
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.bench_common import begin, runs_option, show
+from batchproc.cli.filters import FiniteRange
 from batchproc.cli.output import json_option
 
 
 @click.command("parent")
 @click.option("--slots", type=click.IntRange(1, 256), default=64, show_default=True, help="Jobs at a time.")
-@click.option(
-    "--seconds", type=click.FloatRange(0.2, 600), default=10.0, show_default=True, help="Of each measurement."
-)
+@click.option("--seconds", type=FiniteRange(0.2, 600), default=10.0, show_default=True, help="Of each measurement.")
 @runs_option
 @json_option
 @pass_app

@@ -64,11 +64,14 @@ def command(app: App, jobs: int, workers: tuple[int, ...], bundle: int, runs: in
 
 
 def _line(row: dict[str, Any], runs: int, peers: dict[str, str | None]) -> str:
+    from batchproc.ops.bench.figures import counted
+
     compared = "".join(
         f"; {row[f'ratio_to_{name}']:.2f} times {name} {version}" for name, version in peers.items() if version
     )
     return (
         f"{row['jobs_per_second']:.0f} jobs/s (median of {runs}, {row['least']:.0f} to {row['most']:.0f}) with "
-        f"{row['workers']} workers, {row['ratio_to_commits']:.2f} of {row['commits_per_second']:.0f} one-row commits/s "
-        f"and {row['ratio_to_bare_claims']:.2f} of {row['bare_claims_per_second']:.0f} bare claims/s{compared}"
+        f"{counted(row['workers'], 'worker')}, {row['ratio_to_commits']:.2f} of "
+        f"{row['commits_per_second']:.0f} one-row commits/s and "
+        f"{row['ratio_to_bare_claims']:.2f} of {row['bare_claims_per_second']:.0f} bare claims/s{compared}"
     )

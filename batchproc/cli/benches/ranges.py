@@ -20,7 +20,8 @@ from batchproc.core.outcome import Outcome
 def command(app: App, pages: int, workers: int, runs: int, as_json: bool) -> None:
     """Measure one large document alone, on one worker and on several.
 
-    Drawn letters (300 dpi), read in ranges of ocr.split_pages; beside it bare Tesseract loops over the same pages.
+    Drawn letters (300 dpi), read in ranges of ocr.split_pages, and of fewer where a worker would have less than four;
+    beside it bare Tesseract loops over the same pages.
     """
     from batchproc.ops.bench.ranges import bench_ranges
 
@@ -38,6 +39,7 @@ def command(app: App, pages: int, workers: int, runs: int, as_json: bool) -> Non
     show(
         plain,
         as_json,
-        f"{pages} pages on {workers} workers take {plain['ratio']:.3f} of the time on one ({plain['least']:.3f} to "
+        f"{pages} pages in {plain['ranges']} ranges on {workers} workers take {plain['ratio']:.3f} of the "
+        f"time on one ({plain['least']:.3f} to "
         f"{plain['most']:.3f}, median of {runs}), {workers} bare loops {plain['loops_ratio']:.3f} of the time of one",
     )

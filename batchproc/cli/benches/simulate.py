@@ -6,6 +6,7 @@ import click
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.bench_common import begin, show
+from batchproc.cli.filters import FiniteRange
 from batchproc.cli.output import json_option
 from batchproc.config import cpus_available
 
@@ -17,10 +18,8 @@ from batchproc.config import cpus_available
 @click.option(
     "--documents", type=click.IntRange(1, 10**10), default=50_000_000, show_default=True, help="Documents of them all."
 )
-@click.option("--cores", type=click.FloatRange(0.1, 1024), help="Of the database's server; default: those here.")
-@click.option(
-    "--window", type=click.FloatRange(1, 3600), default=8.0, show_default=True, help="Seconds simulated of each."
-)
+@click.option("--cores", type=FiniteRange(0.1, 1024), help="Of the database's server; default: those here.")
+@click.option("--window", type=FiniteRange(1, 3600), default=8.0, show_default=True, help="Seconds simulated of each.")
 @click.option(
     "--queues",
     type=click.IntRange(1, 100_000),
@@ -29,7 +28,7 @@ from batchproc.config import cpus_available
     help="Ready while costs are measured.",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0.01, 60), default=2.0, show_default=True, help="For which each is measured."
+    "--seconds", type=FiniteRange(0.01, 60), default=2.0, show_default=True, help="For which each is measured."
 )
 @json_option
 @pass_app
@@ -51,6 +50,7 @@ def command(
     event by event, with the product's own choice of tenants: first fewer nodes, then all of them, then with one remedy
     after the other. docs/scale.md says what is modelled, and what is not.
     """
+    from batchproc.ops.bench.figures import counted
     from batchproc.ops.bench.simulate import bench_simulate
     from batchproc.ops.bench.simulation_load import Load
 
@@ -73,7 +73,7 @@ def command(
         as_json,
         f"{plain['claims_per_second_needed']} claims/s keep {nodes} x {slots} slots busy, and ask for "
         f"{plain['core_seconds_per_second_needed']} cores of the database as it is; it has "
-        f"{plain['database_cores']:g}, which serve {plain['nodes_of_one_database']} such nodes as it is and "
+        f"{plain['database_cores']:g}, which serve {counted(plain['nodes_of_one_database'], 'such node')} as it is and "
         f"{plain['nodes_of_one_database_with_all']} with all remedies. All documents take {plain['night_hours']} h; "
-        f"half of the tenants are done after {plain['half_of_tenants_done_after_hours']}.",
+        f"half of the tenants are done after {plain['half_of_tenants_done_after_hours']} h",
     )

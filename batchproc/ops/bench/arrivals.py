@@ -1,17 +1,19 @@
 """The application of ``bench latency``, in a process of its own: it enqueues one job per transaction, now and then.
 
 Run as ``python -m batchproc.ops.bench.arrivals``. It reads one JSON object (``database``, ``schema``, ``tenant_id``,
-``kind``, ``warm_up``, ``jobs``, ``gap``: the mean seconds between two) from stdin and connects. Then it enqueues the
-``warm_up`` jobs, each when the one before has ended, so that the node is known to be at work, and after them the jobs,
-and writes ``{"enqueued": [[job_id, before, after], ...], "commits": [...], "notifies": [...]}``: times of the monotonic
-clock before the call and after its commit; seconds of one-row commits, and from before a NOTIFY until another session
-has heard it, each measured as often as a job was enqueued and in between.
+``kind``, ``warm_up``, ``jobs``, ``gap``: the mean seconds between two, ``parent``: the pid with which it ends) from
+stdin and connects. Then it enqueues the ``warm_up`` jobs, each when the one before has ended, so that the node is known
+to be at work, and after them the jobs, and writes ``{"enqueued": [[job_id, before, after], ...], "commits": [...],
+"notifies": [...]}``: times of the monotonic clock before the call and after its commit; seconds of one-row commits, and
+from before a NOTIFY until another session has heard it, each measured as often as a job was enqueued and in between.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import sys
 import time
 
@@ -20,6 +22,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.job import NewJob
 from batchproc.database import SqlFolder, connect
+from batchproc.engine.pool import processes
 from batchproc.queue.store import JobStore
 
 _PATIENCE = 10.0
@@ -28,7 +31,10 @@ _LOOK = 0.01
 
 def main() -> None:
     """Serves one bench run."""
-    order = json.loads(sys.stdin.readline())
+    processes.prctl(processes.PR_SET_PDEATHSIG, signal.SIGKILL)
+    line = sys.stdin.readline()
+    if not line or os.getppid() != (order := json.loads(line))["parent"]:  # it died before the signal was asked for
+        return
     store, statements = JobStore(order["schema"]), SqlFolder("batchproc.ops.bench", order["schema"])
     with connect(order["database"]) as connection, connect(order["database"]) as hearer:
         channel = f"{order['schema']}_bare"

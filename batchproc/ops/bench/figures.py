@@ -47,3 +47,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 def alternated(names: Sequence[str], number: int) -> list[str]:
     """The order of the sides in the given run (from 1): each goes first in every other run."""
     return list(names) if number % 2 else list(reversed(names))
+
+
+def counted(number: int, name: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"

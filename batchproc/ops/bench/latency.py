@@ -9,6 +9,7 @@ that a queue in a database can take.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -113,9 +114,19 @@ def _run(schema: BenchSchema, jobs: int, workers: int) -> LatencyRun:
         "warm_up": WARM_UP,
         "jobs": jobs,
         "gap": GAP,
+        "parent": os.getpid(),
     }
+    ended = 0
+
+    def observe(*_: object) -> None:
+        nonlocal ended
+        ended += 1
+
     with _application(order) as told:
-        schema.run(RunOptions(workers=workers, forever=True, max_jobs=WARM_UP + jobs), lambda *_: None)
+        schema.run(RunOptions(workers=workers, forever=True, max_jobs=WARM_UP + jobs), observe)
+        if ended < WARM_UP + jobs:
+            # The node took the signal for itself; the application would go on to its last job.
+            raise BenchStopped("the bench was stopped before all jobs had ended")
     with schema.connect() as connection:
         began: dict[int, float] = dict(connection.execute(statements["bench_started"], {"kind": KIND}).fetchall())
     enqueued = told.get("enqueued", [])
@@ -131,10 +142,15 @@ def _run(schema: BenchSchema, jobs: int, workers: int) -> LatencyRun:
 
 @contextmanager
 def _application(order: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Enqueues beside what is done inside, and fills the dictionary when that has ended."""
+    """Enqueues beside what is done inside, and fills the dictionary when that has ended.
+
+    In a session of its own: a terminal's Ctrl-C is for the bench, which ends it.
+    """
     told: dict[str, Any] = {}
     command = [sys.executable, "-m", "batchproc.ops.bench.arrivals"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+    with subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:

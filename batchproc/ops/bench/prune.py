@@ -112,26 +112,32 @@ def bench_prune(
         for number in range(1, runs + 1):
             with bench_schema(settings, urls, handlers=HANDLERS) as schema:
                 tell(f"run {number} of {runs}: making {finished} finished jobs")
-                tenant_ids = _fill(schema, finished)
-                done.append(_run(schema, tenant_ids, jobs, workers, number, tell))
+                tenant_ids = _add_tenants(schema)
+                _fill(schema, tenant_ids, finished)
+                done.append(_run(schema, tenant_ids, finished, jobs, workers, number, tell))
             tell(f"run {number} of {runs}: {done[-1].pruned_per_second:.0f} rows/s pruned")
     return PruneBench(finished, jobs, workers, tuple(done))
 
 
-def _fill(schema: BenchSchema, finished: int) -> list[int]:
+def _add_tenants(schema: BenchSchema) -> list[int]:
     sql = SqlFolder("batchproc.ops.bench", schema.name)
     with schema.connect() as connection:
-        rows = connection.execute(sql["bench_many_tenants"], {"tenants": _TENANTS}).fetchall()
-        tenant_ids = [row[0] for row in rows]
+        return [row[0] for row in connection.execute(sql["bench_many_tenants"], {"tenants": _TENANTS}).fetchall()]
+
+
+def _fill(schema: BenchSchema, tenant_ids: list[int], finished: int) -> None:
+    sql = SqlFolder("batchproc.ops.bench", schema.name)
+    with schema.connect() as connection:
         connection.execute(sql["bench_finished_jobs"], {"tenant_ids": tenant_ids, "jobs": finished})
         connection.execute(sql["bench_finished_attempts"])
         # Else autovacuum does it in the middle of one side.
         connection.execute(sql["bench_vacuum_jobs"])
         connection.execute(sql["bench_vacuum_attempts"])
-    return tenant_ids
 
 
-def _run(schema: BenchSchema, tenant_ids: list[int], jobs: int, workers: int, number: int, tell: Tell) -> PruneRun:
+def _run(
+    schema: BenchSchema, tenant_ids: list[int], finished: int, jobs: int, workers: int, number: int, tell: Tell
+) -> PruneRun:
     sides: dict[str, RunFigures] = {}
     for side in alternated(("alone", "beside"), number):
         tell(f"run {number}: {jobs} jobs {side}{' a prune' if side == 'beside' else ''}")
@@ -142,6 +148,10 @@ def _run(schema: BenchSchema, tenant_ids: list[int], jobs: int, workers: int, nu
         with _pruner(schema, REST) as pruner:
             sides[side] = _figures(schema, jobs, workers)
             pruned, seconds, throughout = pruner.stop()
+    if pruned > finished // 2:
+        # Of what little is left, or nothing, the reference would be no rate.
+        tell(f"run {number}: making {finished} finished jobs for the prune alone")
+        _fill(schema, tenant_ids, finished)
     with _pruner(schema, rest=0.0) as unpaced:
         unpaced.wait(_BARE_SECONDS)
         bare, bare_seconds, _ = unpaced.stop()

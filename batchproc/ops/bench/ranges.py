@@ -1,8 +1,9 @@
 """``bench ranges``: one large document alone, on one worker and on several.
 
-It is read in page ranges (``ocr.split_pages``); its time is from the first claim to the last settle, by the database's
-clock: splitting it, opening and checking the original for each range, all pages, joining them. All engines are loaded
-before. The sides take turns, and each goes first in every other run, since a machine's speed drifts.
+It is read in page ranges (``ocr.split_pages``, or fewer pages where that were too few ranges); its time is from the
+first claim to the last settle, by the database's clock: splitting it, opening and checking the original for each range,
+all pages, joining them. All engines are loaded before. The sides take turns, and each goes first in every other run,
+since a machine's speed drifts.
 
 What is possible here is measured in the same runs: bare Tesseract loops over the same pages, one and several. Where
 they do not become so much faster together, nothing can.
@@ -14,12 +15,13 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from batchproc.core.errors import EnvironmentFault
+from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.database import SqlFolder
 from batchproc.documents.store import DocumentStore
 from batchproc.engine.node import RunOptions
@@ -86,6 +88,7 @@ class RangesBench:
             "loops_ratio": round(loops_ratio.median, 3),
             "pages": self.pages,
             "split_pages": self.split_pages,
+            "ranges": ceil(self.pages / self.split_pages),
             "workers": self.workers,
             **{f"{name}_seconds": round(spread.median, 2) for name, spread in seconds.items()},
             "runs": [
@@ -102,12 +105,19 @@ def bench_ranges(
     """Draws a document of so many letters, each another one, and lets all sides read it, by turns.
 
     Raises:
+        UsageError: the document has fewer pages than there are workers.
         BenchStopped: by a signal.
         EnvironmentFault: the database, the pool or Tesseract is at fault.
     """
+    if pages < workers:
+        raise UsageError(
+            f"{pages} pages are too few for {workers} workers", f"give --pages {workers} at least, or fewer --workers"
+        )
+    split_pages = pages_of_a_range(settings.ocr.split_pages, pages, workers)
+    settings = settings.model_copy(update={"ocr": settings.ocr.model_copy(update={"split_pages": split_pages})})
     done = []
     with ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="batchproc-bench-") as folder:
-        tell(f"drawing {pages} pages")
+        tell(f"drawing {pages} pages, to be read in {ceil(pages / split_pages)} ranges")
         drawn = draw(Path(folder), pages, workers)
         document = _bound(Path(folder) / "document.tif", drawn.measured)
         for number in range(1, runs + 1):
@@ -121,7 +131,13 @@ def bench_ranges(
                     seconds[side] = _read(settings, urls, document, drawn, together, observe)
             done.append(RangesRun(*(seconds[side] for side in SIDES)))
             tell(f"run {number} of {runs}: {done[-1].ratio:.3f} of the time, loops {done[-1].loops_ratio:.3f}")
-    return RangesBench(pages, settings.ocr.split_pages, workers, tuple(done))
+    return RangesBench(pages, split_pages, workers, tuple(done))
+
+
+def pages_of_a_range(most: int, pages: int, workers: int) -> int:
+    """At most ``most``, and so few that each worker has four ranges, as with the defaults: 200 pages in ranges of 25 on
+    two. A document that nothing splits would be read by one worker alone."""
+    return min(most, ceil(pages / (4 * workers)))
 
 
 def _bound(path: Path, pages: Sequence[Page]) -> Path:

@@ -18,7 +18,7 @@ from psycopg.rows import TupleRow
 from batchproc.core.errors import BatchprocError, EnvironmentFault
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Outcome
-from batchproc.database import SqlFolder, connect
+from batchproc.database import SqlFolder, connect, require_session
 from batchproc.engine.node import Node, RunOptions
 from batchproc.queue import migrate
 from batchproc.settings import Settings
@@ -90,12 +90,14 @@ class BenchSchema:
 def bench_schema(settings: Settings, urls: Urls, **changes: Any) -> Iterator[BenchSchema]:
     """A fresh schema ``batchproc_bench_<random>``, dropped at the end, also when an exception is that end.
 
+    What killed benches have left is dropped before.
+
     Args:
         changes: sections of the settings that the bench replaces. Handlers, overrides of kinds and reserved workers
             of the settings are left out, so that they do not change what is measured.
 
     Raises:
-        EnvironmentFault: the role may not create a schema.
+        EnvironmentFault: the database cannot be reached, or the role may not create a schema.
     """
     name = f"batchproc_bench_{secrets.token_hex(6)}"
     own: dict[str, Any] = {
@@ -105,25 +107,65 @@ def bench_schema(settings: Settings, urls: Urls, **changes: Any) -> Iterator[Ben
         "kinds": {},
     }
     schema = BenchSchema(settings.model_copy(update=own | changes), urls)
-    try:
-        with schema.connect() as connection:
-            migrate.apply(connection, name)
-        yield schema
-    finally:
-        _drop(schema)
+    with _life(schema) as life:
+        drop_left(life)
+        try:
+            with schema.connect() as connection:
+                migrate.apply(connection, name)
+            yield schema
+        finally:
+            _drop(schema)
+
+
+@contextmanager
+def _life(schema: BenchSchema) -> Iterator[Connection[TupleRow]]:
+    """A session that holds the schema's advisory lock, by which other benches know that this one lives."""
+    # Idle for as long as the bench goes on.
+    unending = {"idle_session_timeout": "0"}
+    with connect(schema.urls.direct, application_name="batchproc bench", settings=unending) as connection:
+        require_session(connection, "a bench")
+        connection.execute(SqlFolder("batchproc.ops.bench")["bench_lock_schema"], [schema.name])
+        yield connection
+
+
+def drop_left(connection: Connection[TupleRow]) -> list[str]:
+    """Drops the schemas of benches that were killed, which are those whose advisory lock nobody holds; their names.
+
+    Logs a warning of one that cannot be dropped, with the statement that does it.
+    """
+    statements = SqlFolder("batchproc.ops.bench")
+    dropped = []
+    for (name,) in connection.execute(statements["bench_schemas"]).fetchall():
+        row = connection.execute(statements["bench_lock_schema"], [name]).fetchone()
+        assert row is not None
+        if not row[0]:
+            continue
+        try:
+            _drop_schema(connection, name)
+            dropped.append(name)
+        except psycopg.Error as error:
+            logger.warning(
+                "the schema of a killed bench is left behind ({}): drop schema {} cascade", type(error).__name__, name
+            )
+        finally:
+            connection.execute(statements["bench_unlock_schema"], [name])
+    return dropped
 
 
 def _drop(schema: BenchSchema) -> None:
-    statement = sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema.name))
     try:
         with schema.connect() as connection:
-            # One notice for every table is of no use.
-            connection.execute("set client_min_messages = warning")
-            connection.execute(statement)
+            _drop_schema(connection, schema.name)
     except (BatchprocError, psycopg.Error) as error:
         logger.error(
             "the bench's schema is left behind ({}): drop schema {} cascade", type(error).__name__, schema.name
         )
+
+
+def _drop_schema(connection: Connection[TupleRow], name: str) -> None:
+    # One notice for every table is of no use.
+    connection.execute("set client_min_messages = warning")
+    connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(name)))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from batchproc.ops.bench.database_costs import measure_costs
-from batchproc.ops.bench.figures import percentile
+from batchproc.ops.bench.figures import counted, percentile
 from batchproc.ops.bench.schema import Tell, Urls, bench_schema, ended_by_sigterm
 from batchproc.ops.bench.simulation import Costs, Figures, Setting, Simulation
 from batchproc.ops.bench.simulation_load import Load, Night, night
@@ -197,7 +197,7 @@ def _plans(
 ) -> list[tuple[str, Setting, int]]:
     """Smaller archives as it is; then one remedy after the other."""
     plans = [
-        (f"{nodes} nodes", replace(as_it_is, nodes=nodes), 1)
+        (counted(nodes, "node"), replace(as_it_is, nodes=nodes), 1)
         for nodes in sorted({max(1, as_it_is.nodes // part) for part in (100, 10, 1)})
     ]
     rare = replace(as_it_is, poll_interval=with_all.poll_interval)
@@ -208,7 +208,7 @@ def _plans(
         (f"and bundles of {with_all.bundle}", with_all, 1),
     ]
     databases = databases_needed(with_all, load, costs, mean)
-    plans.append((f"and {databases} databases", _share(with_all, databases), databases))
+    plans.append((f"and {counted(databases, 'database')}", _share(with_all, databases), databases))
     return plans
 
 

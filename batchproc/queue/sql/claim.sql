@@ -41,4 +41,4 @@ from unnest(array(select job_id from picked), array(select tenant_id from picked
      as c(job_id, tenant_id, claim_id)
 where j.job_id = c.job_id and j.tenant_id = c.tenant_id
 returning j.job_id, j.claim_id, j.tenant_id, j.kind, j.lane, j.priority, j.attempt, j.max_attempts, j.crashes,
-          j.timeouts, j.node_losses
+          j.timeouts, j.node_losses, j.range_of

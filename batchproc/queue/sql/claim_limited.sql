@@ -61,15 +61,18 @@ with wanted as materialized (
         limit greatest(0, least(w.count, w.tenant_room, w.kind_room))
         for no key update skip locked
     ) j
-), ranked as (
-    select *,
-           row_number() over (partition by tenant_id order by turn, priority, job_id) as tenant_rank,
-           row_number() over (partition by kind order by turn, priority, job_id) as kind_rank
+), of_tenants_in_turn as (
+    select *, row_number() over (partition by tenant_id order by turn, priority, job_id) as tenant_rank
     from locked
+), ranked as (
+    -- Only of those that their tenant has room for: what that refuses takes no room of its kind.
+    select *, row_number() over (partition by kind order by turn, priority, job_id) as kind_rank
+    from of_tenants_in_turn
+    where tenant_room is null or tenant_rank <= tenant_room
 ), picked as materialized (
     select job_id, tenant_id, kind
     from ranked
-    where (tenant_room is null or tenant_rank <= tenant_room) and (kind_room is null or kind_rank <= kind_room)
+    where kind_room is null or kind_rank <= kind_room
 ), of_kinds as (
     select kind, count(*) as jobs from picked group by kind
 ), of_tenants as (
@@ -87,12 +90,12 @@ with wanted as materialized (
          as c(job_id, tenant_id, claim_id)
     where j.job_id = c.job_id and j.tenant_id = c.tenant_id
     returning j.job_id, j.claim_id, j.tenant_id, j.kind, j.lane, j.priority, j.attempt, j.max_attempts, j.crashes,
-              j.timeouts, j.node_losses
+              j.timeouts, j.node_losses, j.range_of
 )
 select c.*, null::bigint as room, null::float8 as seconds from claimed c
 union all
 -- Seconds until there is a token, where that is all that is lacking; a bucket that is locked is tried again soon.
-select null, null, null, k.kind, null, null, null, null, null, null, null,
+select null, null, null, k.kind, null, null, null, null, null, null, null, null,
        least(k.slots, k.starts) - coalesce(p.jobs, 0),
        case when k.starts - coalesce(p.jobs, 0) <= 0 and (k.slots is null or k.slots > coalesce(p.jobs, 0))
             then coalesce((1 - k.tokens + coalesce(p.jobs, 0)) / k.rate, 0.1) end
@@ -100,7 +103,8 @@ from kind_rooms k
 left join of_kinds p on p.kind = k.kind
 where (k.slots is not null or k.starts is not null) and not k.paused
 union all
-select null, null, t.tenant_id, null, null, null, null, null, null, null, null, t.slots - coalesce(p.jobs, 0), null
+select null, null, t.tenant_id, null, null, null, null, null, null, null, null, null,
+       t.slots - coalesce(p.jobs, 0), null
 from tenant_rooms t
 left join of_tenants p on p.tenant_id = t.tenant_id
 where t.slots is not null and not t.paused

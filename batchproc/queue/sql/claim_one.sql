@@ -17,4 +17,4 @@ set state = 'running', attempt = j.attempt + 1, claim_id = %(claim_id)s, node_id
 from picked p
 where j.job_id = p.job_id
 returning j.job_id, j.claim_id, j.tenant_id, j.kind, j.lane, j.priority, j.attempt, j.max_attempts, j.crashes,
-          j.timeouts, j.node_losses
+          j.timeouts, j.node_losses, j.range_of

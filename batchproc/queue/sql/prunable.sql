@@ -1,8 +1,9 @@
 -- A stretch of finished jobs from the oldest on, after the last one seen, up to a time that the first look has set: of
 -- these those that are wanted, and always the last, from which the next look goes on. Bounded by what it reads, not by
 -- what it finds: where few are wanted, one statement would read for minutes.
+-- The jobs of a revision that is still open are not: whoever joins its ranges asks them how they ended.
 with stretch as materialized (
-    select job_id, finished_at, state, kind, tenant_id
+    select job_id, finished_at, state, kind, tenant_id, range_of
     from batchproc.processing_jobs
     where state in ('completed', 'discarded', 'cancelled') and finished_at < %(until)s
       and (finished_at, job_id) > (%(after_time)s::timestamptz, %(after_id)s::bigint)
@@ -11,7 +12,11 @@ with stretch as materialized (
 ), judged as (
     select job_id, finished_at, state,
            state = any(%(states)s::text[]) and (cardinality(%(kinds)s::text[]) = 0 or kind = any(%(kinds)s::text[]))
-               and (%(tenant_id)s::bigint is null or tenant_id = %(tenant_id)s::bigint) as wanted,
+               and (%(tenant_id)s::bigint is null or tenant_id = %(tenant_id)s::bigint)
+               and (range_of is null
+                    or not exists (select from batchproc.ocr_revisions r
+                                   where r.revision_id = stretch.range_of and r.tenant_id = stretch.tenant_id
+                                     and r.state = 'open')) as wanted,
            row_number() over (order by finished_at desc, job_id desc) = 1 as is_last
     from stretch
 )
