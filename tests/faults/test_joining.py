@@ -23,12 +23,14 @@ pytest_plugins = ["tests.faults.faulty_fixtures"]
 Passage = tuple[str, Callable[[], None]]
 
 JOINING = """
+import signal
 import sys
 from batchproc.core.errors import BatchprocError
 from batchproc.engine import signals
 from batchproc.engine.node import Node, RunOptions
 from tests.engine.running import settings
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests that run under nohup have it ignored, and a run respects that
 signals.hear_from_now_on()
 try:
     Node(settings(), sys.argv[1], sys.argv[1], lambda *_: None).run(RunOptions(workers=1))
