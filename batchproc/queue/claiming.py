@@ -14,6 +14,7 @@ from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import Claim
 from batchproc.core.rations import Room, Rooms
 from batchproc.database import SqlFolder
+from batchproc.queue.array_text import array_text
 
 _LIMITS_LOCK = "batchproc limits"
 
@@ -49,8 +50,8 @@ class Claiming:
         self._lock = f"{_LIMITS_LOCK} {schema}"
         self._kinds = list(kinds)
         self.able: dict[str, Any] = {
-            "language_kinds": _array(language_kinds),
-            "able": _array(languages),
+            "language_kinds": array_text(language_kinds),
+            "able": array_text(languages),
             "has_defaults": set(default_languages) <= set(languages),
         }
         """What the node has the languages for, as parameters of the statements."""
@@ -110,13 +111,13 @@ class Claiming:
     ) -> dict[str, Any]:
         places = [after.get(turn.queue, FRONT) for turn in turns]
         return {
-            "lanes": _array(turn.queue.lane for turn in turns),
-            "tenants": _array(turn.queue.tenant_id for turn in turns),
-            "kinds": _array(turn.queue.kind for turn in turns),
-            "counts": _array(turn.jobs for turn in turns),
-            "after_priorities": _array(place.priority for place in places),
-            "after_jobs": _array(place.job_id for place in places),
-            "claim_ids": _array(uuid4() for _ in range(sum(turn.jobs for turn in turns))),
+            "lanes": array_text(turn.queue.lane for turn in turns),
+            "tenants": array_text(turn.queue.tenant_id for turn in turns),
+            "kinds": array_text(turn.queue.kind for turn in turns),
+            "counts": array_text(turn.jobs for turn in turns),
+            "after_priorities": array_text(place.priority for place in places),
+            "after_jobs": array_text(place.job_id for place in places),
+            "claim_ids": array_text(uuid4() for _ in range(sum(turn.jobs for turn in turns))),
             "node_id": node_id,
             "run_id": run_id,
             **self.able,
@@ -147,9 +148,3 @@ def _rooms(rows: Iterable[tuple[Any, ...]]) -> Rooms:
         else:
             rooms.tenants[tenant_id] = Room(int(jobs), seconds)
     return rooms
-
-
-def _array(values: Iterable[object]) -> str:
-    """As PostgreSQL writes an array: each tick passes some, and the driver takes ten times as long over a list."""
-    escaped = (str(value).replace("\\", r"\\").replace('"', r"\"") for value in values)
-    return "{" + ",".join(f'"{text}"' for text in escaped) + "}"

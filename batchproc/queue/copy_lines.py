@@ -7,12 +7,13 @@ batch are the same in row after row: their part of the line is made once for all
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from batchproc.core.fairness import Queue
 from batchproc.core.job import JobState, KindSpec, NewJob
 from batchproc.queue import new_jobs
+from batchproc.queue.array_text import array_text
 
 _NULL = r"\N"
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
@@ -70,7 +71,7 @@ class CopyLines:
             "now" if job.run_at is None else field(job.run_at),
             args,
             field(job.unique_key),
-            _NULL if asked is None else field(array(asked)),
+            _NULL if asked is None else field(array_text(asked)),
         )
         return head.text + "\t".join(own) + "\n"
 
@@ -103,12 +104,6 @@ class CopyLines:
 def field(value: object) -> str:
     """A value as COPY reads it: None as NULL, all else as its text."""
     return _NULL if value is None else _escaped(str(value))
-
-
-def array(texts: Iterable[str]) -> str:
-    """Texts as PostgreSQL writes an array of them."""
-    escaped = (text.replace("\\", r"\\").replace('"', r"\"") for text in texts)
-    return "{" + ",".join(f'"{text}"' for text in escaped) + "}"
 
 
 def _escaped(text: str) -> str:
