@@ -15,7 +15,7 @@ from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.database import SCHEMA, SqlFolder, require_session
 
 # The oldest schema this code can work with, and the newest it knows.
-CODE_VERSION = 3
+CODE_VERSION = 4
 _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 BUSY_SECONDS = 120.0
 _BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)

@@ -396,7 +396,7 @@ def test_a_database_without_migrations_is_refused_with_advice(
     assert (refused.code, "run: batchproc migrate" in refused.err) == (2, True)
 
     assert batchproc("migrate", "--json").json == {
-        "applied": ["0001_initial", "0002_faults", "0003_pages", "0004_scale"]
+        "applied": ["0001_initial", "0002_faults", "0003_pages", "0004_scale", "0005_operations"]
     }
     assert batchproc("migrate").out == "nothing to do: the database is up to date\n"
     assert batchproc("status").code == 0

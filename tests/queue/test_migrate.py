@@ -112,7 +112,7 @@ def test_a_migration_that_finds_no_moment_says_so_and_changes_nothing(empty_data
     with connect(empty_database_url) as connection, connect(empty_database_url) as dump:
         last = without_the_last(connection)
         with dump.transaction():
-            dump.execute("lock table batchproc.processing_jobs in access share mode")
+            dump.execute("lock table batchproc.processing_jobs in row exclusive mode")
             with pytest.raises(EnvironmentFault, match=r"found its tables busy for 1 s, and changed nothing") as fault:
                 migrate.apply(connection, busy_limit=1.0)
             assert "stop the nodes" in str(fault.value.hint)
@@ -141,7 +141,7 @@ def test_a_database_that_needs_newer_code_is_refused_with_advice(database_url: s
     with connect(database_url) as connection:
         needs(connection, migrate.CODE_VERSION + 1)
         for refused in (migrate.pending, migrate.require_current, migrate.apply):
-            with pytest.raises(EnvironmentFault, match=r"needs code version 4 or newer, this is 3: upgrade batchproc"):
+            with pytest.raises(EnvironmentFault, match=r"needs code version 5 or newer, this is 4: upgrade batchproc"):
                 refused(connection)
         assert advisory_locks(connection) == 0
 
