@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -99,10 +100,12 @@ class Session(Connection[TupleRow]):
         pooled: a pooler stands between this and the server.
         patience: seconds that the server may take for one call; then the connection is closed and the call raises
             OperationalError. None waits for as long as the network seems to be there.
+        settings: what each of its transactions has.
     """
 
     pooled = False
     patience: float | None = None
+    settings: Mapping[str, str] = MappingProxyType({})
     _of_each_transaction: list[list[str]] | None = None
 
     def wait(self, gen: PQGen[RV], *arguments: Any, **named: Any) -> RV:
@@ -142,7 +145,7 @@ class Session(Connection[TupleRow]):
         Raises:
             psycopg.Error: the connection is gone, and closed.
         """
-        self.patience = patience
+        self.patience, self.settings = patience, settings
         try:
             self.pooled = is_pooled(self)
         except psycopg.Error:

@@ -30,6 +30,8 @@ Line = tuple[str, Mapping[str, object]]
 CONTEXT_KEYS = ("job_id", "tenant", "kind", "attempt")
 """The extras that come first in a line, in this order, when they are bound."""
 
+_of_job: dict[str, object] = {}
+
 _MASK = "***"
 _LONGEST = 16_000
 """A message or traceback of more than twice as many characters is cut to so many at either end."""
@@ -70,6 +72,15 @@ def one_line(text: str, limit: int | None = None) -> str:
     return text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
 
 
+def of_job(**bound: object) -> None:
+    """From now on every line of this process bears these extras, whichever of its threads or libraries writes it.
+
+    For a worker, which does one job at a time; without arguments it is at none. What a line itself binds goes before.
+    """
+    global _of_job
+    _of_job = bound
+
+
 def setup(
     level: str = "info",
     format: Literal["human", "json"] = "human",  # noqa: A002  # the name of the setting
@@ -78,6 +89,8 @@ def setup(
     *,
     stderr: bool = True,
     tells: bool = True,
+    rotate: int | None = None,
+    keep: int = 5,
 ) -> None:
     """Send this process's log to stderr and to ``file``, replacing what was set up before.
 
@@ -91,6 +104,8 @@ def setup(
         context: extras of every line, such as the slot of a worker.
         stderr: False where every line would be a mail, as from cron.
         tells: False in a worker, whose node tells for all when the file cannot be written.
+        rotate: bytes; a file that would grow larger is moved away first. None leaves that to others.
+        keep: how many that were moved away are kept.
 
     Raises:
         EnvironmentFault: the file cannot be written.
@@ -102,7 +117,7 @@ def setup(
         _add(sys.stderr, level, stamps[0])
     if file is not None:
         try:
-            _add(LogFile(file, tells=tells), level, stamps[1])
+            _add(LogFile(file, tells=tells, rotate=rotate, keep=keep), level, stamps[1])
         except OSError as error:
             raise EnvironmentFault(
                 f"cannot write the log file {one_line(str(file))}: {error.strerror}",
@@ -141,9 +156,13 @@ def _add(sink: TextIO | LogFile, level: str, stamp: str) -> None:
 
 def _lines(record: Record) -> Iterator[Line]:
     """What was given to ``each``, with what is bound to every line."""
-    common = {name: value for name, value in record["extra"].items() if name != "_each"}
+    common = {name: value for name, value in _extra(record).items() if name != "_each"}
     for message, bound in record["extra"]["_each"]:
         yield message, {**common, **bound}
+
+
+def _extra(record: Record) -> dict[str, object]:
+    return {**_of_job, **record["extra"]} if _of_job else record["extra"]
 
 
 def _render_human(record: Record) -> None:
@@ -151,7 +170,7 @@ def _render_human(record: Record) -> None:
     if "_each" in extra:
         extra["_lines"] = [_human(record, message, bound) for message, bound in _lines(record)]
         return
-    line = _human(record, record["message"], extra)
+    line = _human(record, record["message"], _extra(record))
     for row in _traceback(record).splitlines():
         line += "\n  | " + one_line(row)
     extra["_line"] = line
@@ -170,7 +189,7 @@ def _render_json(record: Record) -> None:
     if "_each" in extra:
         extra["_lines"] = [json.dumps(_entry(record, message, bound)) for message, bound in _lines(record)]
         return
-    entry = _entry(record, record["message"], extra)
+    entry = _entry(record, record["message"], _extra(record))
     if record["exception"]:
         entry["exception"] = _traceback(record)
     extra["_line"] = json.dumps(entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sys
 from pathlib import Path
@@ -18,14 +19,19 @@ class LogFile:
     Args:
         path: of the file; missing folders are made.
         tells: False in a worker, whose node has the same file: a run tells of it once.
+        rotate: bytes; before the file would grow larger it becomes ``FILE.1``, that ``FILE.2`` and so on. Whichever
+            process notices does it, one of them alone; what others write meanwhile goes into either file. None: never.
+        keep: how many of those are kept.
 
     Raises:
         OSError: it cannot be opened.
     """
 
-    def __init__(self, path: str | Path, *, tells: bool = True) -> None:
+    def __init__(self, path: str | Path, *, tells: bool = True, rotate: int | None = None, keep: int = 5) -> None:
         self._path = Path(path)
         self._tells = tells
+        self._rotate = rotate
+        self._keep = keep
         self._lost = 0
         self._has_told = False
         self._descriptor = -1
@@ -34,8 +40,11 @@ class LogFile:
     def write(self, line: str) -> None:
         """Appends the line; what other processes append does not come between."""
         data = line.encode("utf-8", "backslashreplace")
-        if self._was_moved():
+        stat = self._stat()
+        if stat is None or self._is_other(stat):
             self._follow()
+        elif self._rotate is not None and stat.st_size and stat.st_size + len(data) > self._rotate:
+            self._move_away(stat.st_size)
         try:
             written = os.write(self._descriptor, data)
             if written < len(data):
@@ -74,11 +83,34 @@ class LogFile:
             self._has_told = True
             _tell(f"the log file {str(self._path)!r} {what}")
 
-    def _was_moved(self) -> bool:
+    def _move_away(self, size: int) -> None:
+        """Unless another process does, or has done, so: the lock is on the file itself, which has that size."""
         try:
-            stat = self._path.stat()
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            return True
+            return
+        stat = self._stat()
+        try:
+            if stat is not None and not self._is_other(stat) and stat.st_size >= size:
+                for number in range(self._keep - 1, 0, -1):
+                    with contextlib.suppress(FileNotFoundError):
+                        self._numbered(number).replace(self._numbered(number + 1))
+                self._path.replace(self._numbered(1))
+            self._open()  # which gives the lock back with the old file
+        except OSError as error:
+            self._tell_once(f"cannot be moved away ({error.strerror}): it grows on")
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+    def _stat(self) -> os.stat_result | None:
+        try:
+            return self._path.stat()
+        except OSError:
+            return None
+
+    def _is_other(self, stat: os.stat_result) -> bool:
         return (stat.st_dev, stat.st_ino) != self._identity
 
 

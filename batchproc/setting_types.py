@@ -5,6 +5,7 @@ Each is an annotated type for pydantic models. A refusal never quotes the value:
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from pathlib import Path
@@ -65,6 +66,13 @@ def parse_rate(value: object) -> float:
         return rates.parse_rate(value if isinstance(value, str) else "")
     except ValueError as error:
         raise wrong(str(error)) from None
+
+
+def _ip_address(value: str) -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        raise wrong("must be an IP address such as 127.0.0.1 or ::") from None
 
 
 def parse_age(value: object) -> float:
@@ -261,6 +269,10 @@ KindName = Annotated[str, _like(r"[a-z][a-z0-9_]{0,62}", _NAME)]
 ModuleName = Annotated[
     str, _like(r"[^\W\d]\w*(\.[^\W\d]\w*)*", "must be the name of a Python module such as archive.handlers")
 ]
+
+ExporterName = Annotated[str, _like(r"[a-z][a-z0-9_]{0,62}", "must be the name of an exporter such as otlp")]
+
+IpAddress = Annotated[str, AfterValidator(_ip_address)]
 
 Workers = Annotated[int | Literal["auto"], BeforeValidator(parse_workers)]
 

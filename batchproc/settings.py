@@ -21,8 +21,10 @@ from batchproc.setting_types import (
     DatabaseUrl,
     DefaultLanguages,
     Duration,
+    ExporterName,
     FailureCode,
     Identifier,
+    IpAddress,
     KindName,
     LaneByName,
     Languages,
@@ -263,6 +265,30 @@ class Logging(Section):
         default="human", description="Lines for people, or one JSON object per line."
     )
     file: AbsolutePath | None = Field(default=None, description="A file that gets the same lines, appended.")
+    rotate: Size | None = Field(
+        default=None, ge=2**16, description="A file that grew larger is moved away; none leaves that to logrotate."
+    )
+    keep: int = Field(default=5, ge=1, le=1000, description="How many files that were moved away are kept.")
+
+
+class Metrics(Section):
+    """Figures for Prometheus."""
+
+    port: int | None = Field(
+        default=None, ge=1, le=65535, description="Where `run --forever` answers /metrics; none: nowhere."
+    )
+    address: IpAddress = Field(default="127.0.0.1", description="The address of this machine that it answers on.")
+    textfile: AbsolutePath | None = Field(
+        default=None, description="A file for node_exporter's textfile collector, written by every run."
+    )
+
+
+class Tracing(Section):
+    """Spans for OpenTelemetry; needs the extra `tracing`."""
+
+    exporter: ExporterName | None = Field(
+        default=None, description="The installed exporter that gets a span of every attempt, such as otlp; none: none."
+    )
 
 
 class Retention(Section):
@@ -297,6 +323,8 @@ class Settings(Section):
     kinds: dict[KindName, KindOverride] = Field(default={}, description="What to change of single kinds.")
     errors: Errors = Field(default=Errors(), description="What is kept of errors.")
     logging: Logging = Field(default=Logging(), description="The log.")
+    metrics: Metrics = Field(default=Metrics(), description="Figures for Prometheus.")
+    tracing: Tracing = Field(default=Tracing(), description="Spans for OpenTelemetry.")
     retention: Retention = Field(default=Retention(), description="How long what is no longer needed is kept.")
 
     @field_validator("dispatch")

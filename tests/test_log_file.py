@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,3 +112,48 @@ def test_the_file_is_its_owners_only_and_no_programs(log: LogFile, folder: Path)
     assert (folder / "log").stat().st_mode & 0o777 == 0o600
     inherited = subprocess.run(["ls", "-l", "/proc/self/fd"], capture_output=True, text=True, check=True).stdout
     assert str(folder) not in inherited
+
+
+def test_a_file_that_would_grow_too_large_is_moved_away(folder: Path) -> None:
+    log = LogFile(folder / "log", rotate=10, keep=2)
+    for line in ("first\n", "2nd\n", "third\n", "fourth\n", "a line that is longer than any file\n"):
+        log.write(line)
+    log.stop()
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {
+        "log": "a line that is longer than any file\n",
+        "log.1": "fourth\n",
+        "log.2": "third\n",
+    }
+
+
+def test_one_of_many_processes_moves_it_away_and_no_line_is_lost(folder: Path) -> None:
+    writer = (
+        "import sys; from batchproc.log_file import LogFile\n"
+        "log = LogFile(sys.argv[1], rotate=500, keep=100)\n"
+        "for number in range(300): log.write(f'{sys.argv[2]} {number}\\n')\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", writer, str(folder / "log"), str(name)]) for name in range(3)]
+    assert [process.wait(60) for process in writers] == [0, 0, 0]
+    files = list(folder.iterdir())
+    lines = [line for path in files for line in path.read_text().splitlines()]
+    assert sorted(lines) == sorted(f"{name} {number}" for name in range(3) for number in range(300))
+    assert len(files) > 3
+    assert max(path.stat().st_size for path in files) < 600, "at most the lines that came in while it was moved"
+
+
+def test_a_folder_in_which_nothing_can_be_moved_lets_the_file_grow(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = LogFile(folder / "log", rotate=10)
+    log.write("first\n")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    log.write("second\n")
+    log.write("third\n")
+    log.stop()
+    assert (folder / "log").read_text() == "first\nsecond\nthird\n"
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("cannot be moved away (Permission denied): it grows on")

@@ -46,8 +46,24 @@ class App:
     def settings(self) -> Settings:
         settings = self.load(self.overrides)
         logging = settings.logging
-        log.setup(logging.level, logging.format, logging.file, stderr=self.log_to_stderr)
+        log.setup(
+            logging.level,
+            logging.format,
+            logging.file,
+            stderr=self.log_to_stderr,
+            rotate=logging.rotate,
+            keep=logging.keep,
+        )
         return settings
+
+    def read_settings_again(self) -> Settings:
+        """The settings as they are now, for whatever asks for them from now on; the log stays as it is.
+
+        Raises:
+            UsageError: they cannot be used; those before stay.
+        """
+        self.settings = self.load(self.overrides)
+        return self.settings
 
     def override(self, **values: Any) -> None:
         """Flags of a command that stand above the settings; ``pool__workers=4`` is ``pool.workers``."""

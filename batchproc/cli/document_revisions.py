@@ -40,7 +40,7 @@ def editor(app: App, document: Document) -> Editor:
     # By the settings alone: no text should be out of reach because some handler cannot be imported.
     override = app.settings.kinds.get("classify")
     max_attempts = (override and override.max_attempts) or app.settings.retry.max_attempts
-    return Editor(app.jobs, document, _login_name(), max_attempts)
+    return Editor(app.jobs, document, login_name(), max_attempts)
 
 
 @click.command("history")
@@ -253,7 +253,7 @@ def _name_words(name: str, count: int, named: dict[str, int]) -> None:
     click.echo(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
 
 
-def _login_name() -> str:
+def login_name() -> str:
     """Who runs this process, by its user id: the environment's names may say anything."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name

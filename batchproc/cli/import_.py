@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import chain
 
 import click
 
+from batchproc.cli.ages import Age
 from batchproc.cli.app import App, pass_app
-from batchproc.cli.output import emit_json, json_option, table
+from batchproc.cli.import_output import ImportOutput
+from batchproc.cli.import_progress import ImportProgress
+from batchproc.cli.import_watch import watch_folders
+from batchproc.cli.output import json_option
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
 from batchproc.documents.languages import hint_problem, split_languages
-from batchproc.documents.paths import display_path, terminal_path
-from batchproc.log import one_line
-from batchproc.ops.importing import KIND, ImportOptions, ImportResult, import_manifest, import_paths
+from batchproc.documents.paths import terminal_path
+from batchproc.ops.importing import KIND, Import, Imported, ImportOptions
 from batchproc.ops.languages import LanguageCheck
+
+_PATHS_TOLD = 20
+_SETTLE = timedelta(seconds=10)
 
 
 @click.command("import")
@@ -29,6 +37,11 @@ from batchproc.ops.languages import LanguageCheck
 @click.option("--manifest", type=click.Path(path_type=bytes), metavar="FILE", help="Import what FILE names, see below.")
 @click.option("--lane", type=click.Choice(["interactive", "bulk"]), help="The lane of the jobs.  [default: bulk]")
 @click.option("--priority", type=click.IntRange(1, 9), default=5, show_default=True, help="Of the jobs, 1 is first.")
+@click.option("--watch", is_flag=True, help="Go on: import what appears in the folders, until it is stopped.")
+@click.option(
+    "--settle", type=Age(), metavar="DURATION", help="With --watch: how long a file has to rest.  [default: 10s]"
+)
+@click.option("--reread", is_flag=True, help="Read files, too, that have not changed since an import read them.")
 @json_option
 @pass_app
 def import_(
@@ -41,9 +54,17 @@ def import_(
     manifest: bytes | None,
     lane: str | None,
     priority: int,
+    watch: bool,
+    settle: timedelta | None,
+    reread: bool,
     as_json: bool,
 ) -> int:
     """Register files as documents of a tenant and enqueue their OCR.
+
+    \b
+    batchproc import /srv/scans --tenant acme -r       all files below
+    batchproc import --manifest new.ndjson --tenant acme
+    batchproc import /srv/incoming --tenant acme --watch
 
     Files stay where they are and are only ever read. A folder gives its direct files, sorted; those whose name begins
     with a dot are left out unless named themselves, and links to folders are not followed. A link to a file is
@@ -54,6 +75,16 @@ def import_(
 
     A language that neither this machine nor a node that runs now has is warned of; the files are imported all the same.
 
+    However many files there are, each is told when it has been read, and memory stays small. An import that was cut
+    short is given again: it goes on where it was, without reading again what has not changed since (--reread does).
+    The jobs of an import are a campaign.
+
+    --watch is for folders that scanners write into. A file is imported when it has kept its size and times for the
+    time of --settle and nobody on this machine has it open for writing; one without content after a minute; one whose
+    name ends in .part, .partial, .filepart, .tmp or .crdownload when it gets another name. It goes on when the folder
+    is unmounted, and with what it finds when that is back. SIGTERM or Ctrl-C ends it, with 0. With --json each file is
+    an object on a line of its own. Such jobs belong to no campaign.
+
     FILE of --manifest has one JSON object per line: path (relative to FILE's folder), and, if known, external_id,
     language and title.
 
@@ -63,6 +94,10 @@ def import_(
         raise UsageError("nothing to import", "name files or folders, or give --manifest FILE")
     if b"" in paths:
         raise UsageError("one of the paths is empty", "check the variable that it came from")
+    if watch and (manifest is not None or reread):
+        raise UsageError("--watch goes neither with --manifest nor with --reread", "leave one of them out")
+    if settle is not None and not watch:
+        raise UsageError("--settle says how long --watch waits for a file", "give --watch, too, or leave it out")
     spec = app.registry[KIND].spec
     options = ImportOptions(
         roots=tuple(os.fsencode(root) for root in app.settings.storage.roots),
@@ -72,21 +107,48 @@ def import_(
         lane=Lane[lane.upper()] if lane else spec.lane or Lane.BULK,
         priority=priority,
         spec=spec,
+        reread=reread,
+        command=_command(paths, tenant, manifest),
     )
-    result = ImportResult()
+    if watch:
+        return watch_folders(app, paths, tenant, options, settle or _SETTLE, as_json=as_json)
+    output = ImportOutput(as_json=as_json, progress=ImportProgress(paths, manifest, recursive=recursive))
     with app.connect() as connection:
         owner = app.jobs.tenant(connection, tenant)
         check = LanguageCheck(app.settings, app.jobs, connection, owner.settings.get("languages"))
         check.require_detection(_names(options.language))
-        result.add(import_paths(connection, app.documents, app.jobs, owner, paths, options))
-        if manifest is not None:
-            result.add(import_manifest(connection, app.documents, app.jobs, owner, manifest, options))
-        hints = dict.fromkeys(document.language for document in result.documents if not document.duplicate)
+        hints = _import(Import(connection, app.documents, app.jobs, owner, options), paths, manifest, output)
         warnings = [warning for hint in hints if (warning := check.warning(_names(hint))) is not None]
-    _print(result, as_json)
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
-    return 1 if result.rejected else 0
+    return 1 if output.rejected else 0
+
+
+def _import(
+    work: Import, paths: tuple[bytes, ...], manifest: bytes | None, output: ImportOutput
+) -> Iterable[str | None]:
+    """Imports all; the different language hints of what is new."""
+    hints: dict[str | None, None] = {}
+    with output:
+        for outcome in chain(work.paths(paths), () if manifest is None else work.manifest(manifest)):
+            output.campaign_id = work.campaign_id
+            output.add(outcome)
+            if isinstance(outcome, Imported) and not outcome.duplicate:
+                hints[outcome.language] = None
+        work.finish()
+    return hints
+
+
+def _command(paths: tuple[bytes, ...], tenant: str, manifest: bytes | None) -> str:
+    """What was asked for, as words of the command line."""
+    words = [
+        "import",
+        *map(terminal_path, paths[:_PATHS_TOLD]),
+        *["..."][: len(paths) > _PATHS_TOLD],
+        "--tenant",
+        tenant,
+    ]
+    return " ".join(words if manifest is None else [*words, "--manifest", terminal_path(manifest)])
 
 
 def _language(given: str | None) -> str | None:
@@ -104,57 +166,3 @@ def _language(given: str | None) -> str | None:
 
 def _names(hint: str | None) -> tuple[str, ...] | None:
     return None if hint is None else split_languages(hint)
-
-
-def _print(result: ImportResult, as_json: bool) -> None:
-    if as_json:
-        documents = [
-            {
-                "document_id": document.document_id,
-                "job_id": document.job_id,
-                "path": display_path(document.path),
-                "sha256": document.sha256.hex(),
-                "duplicate": document.duplicate,
-                "failure_code": document.failure_code,
-                "enqueued": document.job.made,
-            }
-            for document in result.documents
-        ]
-        rejected = [{"path": display_path(found.path), "failure_code": found.failure_code} for found in result.rejected]
-        emit_json({"documents": documents, "rejected": rejected})
-    elif result.documents:
-        table(
-            ("document_id", "job_id", "duplicate", "path"),
-            [
-                (document.document_id, document.job_id, document.duplicate, terminal_path(document.path))
-                for document in result.documents
-            ],
-        )
-    _tell_of_failed(result)
-    for found in result.rejected:
-        detail = one_line(found.detail)
-        click.echo(f"rejected {terminal_path(found.path)}: {found.failure_code}: {detail}", err=True)
-    if not result.documents and not result.rejected:
-        click.echo(
-            "nothing to import: the folders hold no files (what is in their sub-folders comes with --recursive)",
-            err=True,
-        )
-
-
-def _tell_of_failed(result: ImportResult) -> None:
-    """Of documents whose last OCR failed: those that are read again, and which command does that for the others."""
-    failed = [document for document in result.documents if document.failure_code is not None]
-    again = Counter(document.failure_code for document in failed if document.job.made)
-    left = Counter(document.failure_code for document in failed if not document.job.waits)
-    if again:
-        click.echo(f"{again.total()} had failed ({_counted(again)}) and get a new job", err=True)
-    if left:
-        click.echo(
-            f"{left.total()} had failed ({_counted(left)}) and get no job; when the reason is gone:"
-            " batchproc reprocess --failure-code CODE",
-            err=True,
-        )
-
-
-def _counted(codes: Counter[str | None]) -> str:
-    return ", ".join(f"{code} {count}" for code, count in codes.most_common())

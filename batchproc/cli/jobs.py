@@ -1,4 +1,4 @@
-"""``jobs``: list, show, retry."""
+"""``jobs``: list, show, and what ``job_changes`` adds."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from batchproc.cli.ages import Age
 from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.groups import JsonGroup
+from batchproc.cli.job_changes import COMMANDS
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
-from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState
 from batchproc.queue.inspection import Inspection
 
@@ -19,7 +20,7 @@ _ATTEMPT_COLUMNS = ("number", "outcome", "error_class", "failure_code", "seconds
 
 @click.group(cls=JsonGroup)
 def jobs() -> None:
-    """Look at jobs and run them again."""
+    """Look at jobs, run them again, end them, give up on them, move them."""
 
 
 @jobs.command("list")
@@ -28,12 +29,20 @@ def jobs() -> None:
 @click.option("--kind", metavar="KIND", help="Only this kind.")
 @click.option("--document", "document_id", type=ID, metavar="ID", help="Only this document's.")
 @click.option("--failure-code", metavar="CODE", help="Only those that ended, or last failed, with this code.")
+@click.option("--campaign", "campaign_id", type=ID, metavar="ID", help="Only this campaign's.")
+@click.option("--older-than", type=Age(), metavar="AGE", help="Ended, or else enqueued, longer ago: 90d.")
+@click.option("--newer-than", type=Age(), metavar="AGE", help="Ended, or else enqueued, within that time: 12h.")
 @click.option("--after", type=AFTER, default=0, metavar="ID", help="Continue behind this job.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Jobs a page.")
 @json_option
 @pass_app
 def list_jobs(app: App, as_json: bool, limit: int, tenant: str | None, **filters: Any) -> None:
-    """List jobs of all tenants and states, oldest first."""
+    """List jobs of all tenants and states, oldest first.
+
+    \b
+    batchproc jobs list --state discarded --newer-than 12h
+    batchproc jobs list --tenant acme --failure-code encrypted --json
+    """
     with app.connect() as connection:
         if tenant is not None:
             app.jobs.tenant(connection, tenant)
@@ -60,29 +69,5 @@ def show_job(app: App, job_id: int, as_json: bool) -> None:
         table(_ATTEMPT_COLUMNS, [[attempt[column] for column in _ATTEMPT_COLUMNS] for attempt in attempts])
 
 
-@jobs.command("retry")
-@click.argument("job_ids", type=ID, nargs=-1, required=True)
-@json_option
-@pass_app
-def retry_jobs(app: App, job_ids: tuple[int, ...], as_json: bool) -> None:
-    """Make discarded or cancelled jobs available again, with fresh budgets."""
-    with app.connect() as connection:
-        found = dict(app.jobs.retry(connection, list(job_ids)))
-    missing = [job_id for job_id in job_ids if job_id not in found]
-    if as_json:
-        emit_json(
-            {"jobs": [{"job_id": job_id, "outcome": outcome} for job_id, outcome in found.items()], "missing": missing}
-        )
-    else:
-        for job_id, outcome in found.items():
-            click.echo(f"job {job_id}: {_explained(outcome)}")
-    if missing:
-        raise UsageError(f"there is no job {', '.join(map(str, missing))}", "see: batchproc jobs list")
-
-
-def _explained(outcome: str) -> str:
-    if outcome == "retried":
-        return "available again"
-    if outcome == "superseded":
-        return "left as it is: a job with the same unique key waits already"
-    return f"left as it is: only discarded and cancelled jobs can be retried, this one is {outcome}"
+for _command in COMMANDS:
+    jobs.add_command(_command)

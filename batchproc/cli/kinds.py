@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.groups import JsonGroup
-from batchproc.cli.output import emit_json, emit_rows, fields, json_option
+from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
 from batchproc.core.errors import UsageError
 from batchproc.core.rates import LARGEST_BURST, parse_rate, shown
-from batchproc.queue.kind_store import KindStore
+from batchproc.handlers.registry import Handler
+from batchproc.log import one_line
+from batchproc.ops.kind_options import kind_options, readable
+from batchproc.queue.kind_store import NEVER_RUN, KindStore
 
-_COLUMNS = (
-    "kind",
-    "paused",
-    "paused_at",
-    "max_running",
-    "declared_limit",
-    "rate",
-    "declared_rate",
-    "available",
-    "scheduled",
-    "running",
-    "paused_reason",
-)
+_COLUMNS = ("kind", "timeout", "limit", "rate", "waiting", "running", "paused", "handler")
 
 
 def _limit(_: click.Context, __: click.Parameter, text: str | None) -> int | str | None:
@@ -45,6 +38,48 @@ def _rate(_: click.Context, __: click.Parameter, text: str | None) -> float | st
         raise UsageError(f"--rate {error}, or none") from None
 
 
+def _handlers(app: App) -> Mapping[str, Handler]:
+    """The kinds of these settings; none, with a warning, where a module of them cannot be imported: what is paused can
+    be seen all the same."""
+    try:
+        return app.registry
+    except UsageError as error:
+        click.echo(f"warning: {one_line(str(error))}", err=True)
+        return {}
+
+
+def _plain(app: App, name: str, found: Mapping[str, dict[str, Any]], handlers: Mapping[str, Handler]) -> dict[str, Any]:
+    """A kind under its stable keys. One that has never run has the defaults of its row."""
+    row, entry = found.get(name), handlers.get(name)
+    options = kind_options(entry, app.settings, row) if entry is not None else []
+    return {
+        **NEVER_RUN,
+        "kind": name,
+        **(row or {}),
+        "handler": entry and entry.place,
+        "options": {option.name: {"value": option.value, "from": option.source} for option in options},
+    }
+
+
+def _row(name: str, kind: dict[str, Any] | None, entry: Handler | None) -> dict[str, Any]:
+    """A line of the listing, within the 80 cells of a terminal."""
+    row = {**NEVER_RUN, "kind": name, **(kind or {})}
+    limit, rate = row["max_running"], row["rate"]
+    declared_limit = row["declared_limit"] if entry is None else entry.spec.limit
+    declared_rate = row["declared_rate"] if entry is None else entry.spec.rate
+    told = _readable(row)
+    return {
+        "kind": name,
+        "timeout": None if entry is None else f"{entry.spec.timeout:g} s",
+        "limit": f"{limit}*" if limit is not None else declared_limit,
+        "rate": f"{told['rate']}*" if rate is not None else declared_rate and shown(declared_rate),
+        "waiting": row["available"] + row["scheduled"],
+        "running": row["running"],
+        "paused": (row["paused_reason"] or "yes") if row["paused"] else None,
+        "handler": None if entry is None else entry.place,
+    }
+
+
 def _readable(kind: dict[str, Any]) -> dict[str, Any]:
     """With rates as they are written: ``10/s``, and the burst behind it."""
     bursts = {"rate": kind["burst"], "declared_rate": kind["declared_burst"]}
@@ -56,18 +91,73 @@ def _readable(kind: dict[str, Any]) -> dict[str, Any]:
 
 @click.group(cls=JsonGroup)
 def kinds() -> None:
-    """List kinds, pause and resume them, limit how many of their jobs run and how fast they begin."""
+    """List kinds, pause and resume them, limit how many of their jobs run and how fast they begin.
+
+    \b
+    batchproc kinds list       limits, what is paused, what waits
+    batchproc kinds show ocr   every option, and where it comes from
+    batchproc kinds set ocr --limit 8
+    """
 
 
 @kinds.command("list")
 @json_option
 @pass_app
 def list_kinds(app: App, as_json: bool) -> None:
-    """List kinds: what is paused and why, limits and rates (max_running and rate are a person's, and go
-    before the declared ones), and jobs that wait or run."""
+    """List kinds: their handlers, timeouts, limits and rates, what is paused and why, and jobs that wait or run.
+
+    A star marks a limit or rate that a person has set, which goes before what the handler or the settings declare.
+
+    \b
+    batchproc kinds list
+    batchproc kinds list --json | jq -r '.kinds[] | select(.paused) | .kind'
+    """
     with app.connect() as connection:
-        found = KindStore(app.schema).kinds(connection)
-    emit_rows("kinds", found if as_json else [_readable(kind) for kind in found], _COLUMNS, None, as_json)
+        found = {kind["kind"]: kind for kind in KindStore(app.schema).kinds(connection)}
+    handlers = _handlers(app)
+    names = sorted({*found, *handlers})
+    if as_json:
+        emit_json({"kinds": [_plain(app, name, found, handlers) for name in names], "next": None})
+        return
+    rows = [_row(name, found.get(name), handlers.get(name)) for name in names]
+    emit_rows("kinds", rows, _COLUMNS, None, as_json)
+
+
+@kinds.command("show")
+@click.argument("kind")
+@json_option
+@pass_app
+def show_kind(app: App, kind: str, as_json: bool) -> None:
+    """Show every option of a kind, and where it comes from.
+
+    That is, the strongest first: "kinds set", done by a person and stored in the database; the settings, under kinds;
+    its handler; the settings, under retry; and what holds by default.
+
+    \b
+    batchproc kinds show ocr
+    batchproc kinds show ocr --json | jq .options.timeout
+    """
+    with app.connect() as connection:
+        found = {row["kind"]: row for row in KindStore(app.schema).kinds(connection, kind)}
+    handlers = _handlers(app)
+    if kind not in found and kind not in handlers:
+        raise UsageError(f"there is no kind {kind!r}", "see: batchproc kinds list")
+    if as_json:
+        emit_json(_plain(app, kind, found, handlers))
+        return
+    entry, row = handlers.get(kind), found.get(kind)
+    fields(list((_readable(row) if row is not None else {"kind": kind}).items()))
+    click.echo()
+    if entry is None:
+        click.echo("no handler of it is known here: its options are those of the node that has one")
+        return
+    fields([("handler", entry.place), ("args", list(entry.args_model.model_fields))])
+    click.echo()
+    options = kind_options(entry, app.settings, row)
+    *options, codes = sorted(options, key=lambda option: option.name == "failure_codes")
+    table(("option", "value", "from"), [(option.name, readable(option), option.source) for option in options])
+    click.echo()
+    click.echo(textwrap.fill("failure_codes: " + (", ".join(codes.value) or "none"), 80))
 
 
 @kinds.command("set")

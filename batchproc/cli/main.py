@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import psycopg
+from click.shell_completion import CompletionItem
 
 from batchproc import config
 from batchproc.cli import argv, crash
@@ -38,9 +39,21 @@ class DefaultsToRun(click.Group):
         if rest[:1] == ["--json"] and len(rest) > 1 and rest[1] in self.commands:
             rest = [rest[1], "--json", *rest[2:]]
             args = [*args[:position], *rest]
-        if not rest or (rest[0].startswith("-") and rest[0] not in ("--help", "-h", "--version")):
+        if not rest and ctx.resilient_parsing:
+            pass  # a shell asks what may come first
+        elif not rest or (rest[0].startswith("-") and rest[0] not in ("--help", "-h", "--version")):
             args = [*args[:position], "run", *rest]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Behind ``batchproc -`` also the options of ``run``, which work without naming it."""
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            known = {item.value for item in found}
+            of_run = self.commands["run"]
+            with click.Context(of_run, ctx, "run") as inner:
+                found += [item for item in of_run.shell_complete(inner, incomplete) if item.value not in known]
+        return found
 
 
 @click.group(cls=DefaultsToRun, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

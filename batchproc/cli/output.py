@@ -28,8 +28,13 @@ def emit_json(value: Any) -> None:
 
     What is not printable stands as ``\\uNNNN``: on a terminal some of it would move the cursor or turn the text round.
     """
+    click.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """As ``emit_json`` prints it."""
     text = json.dumps(value, default=_plain, ensure_ascii=False)
-    click.echo(text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def emit_rows(

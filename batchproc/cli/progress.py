@@ -11,6 +11,7 @@ from types import TracebackType
 import click
 import psycopg
 
+from batchproc.core.durations import duration
 from batchproc.core.errors import BatchprocError
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Failed, Outcome
@@ -73,11 +74,3 @@ class ProgressLine:
         except (psycopg.Error, BatchprocError):
             return line
         return line + f", {waiting} wait" + (f", about {duration(waiting / rate)} left" if rate > 0 else "")
-
-
-def duration(seconds: float) -> str:
-    """``45 s``, ``12 min``, ``3 h 05 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.cli.app import ID, App, pass_app
-from batchproc.cli.filters import FailureCode, FiniteRange, warn_of_code
+from batchproc.cli.app import App, pass_app
+from batchproc.cli.filters import warn_of_code
 from batchproc.cli.output import emit_json, json_option
+from batchproc.cli.pilot import Pilot, pilot_scope, require_readers, run_pilot
+from batchproc.cli.selection_options import choosing_documents, filter_of, require_choice
+from batchproc.cli.terminal import StatusLine
+from batchproc.config.loading import worker_count
+from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
+from batchproc.core.failure_codes import BAD_CONTENT
 from batchproc.core.job import Lane
 from batchproc.documents.languages import hint_problem, split_languages
-from batchproc.documents.selection import Filter
+from batchproc.log import one_line
+from batchproc.ops.estimates import DAYS, Estimates
 from batchproc.ops.languages import LanguageCheck
-from batchproc.ops.reprocessing import Reprocessed, Reprocessing, Wish, versions_before
+from batchproc.ops.reprocessing import Reprocessed, Reprocessing, Wish
+from batchproc.queue.campaign_listing import CampaignListing
 
-_STATUSES = ("pending", "completed", "partial", "failed")
 _REASONS = {"person": "have a person's text", "no_text": "have no text to classify"}
+_MOST_NAMED = 20
+_READING_EVERYTHING = ("redo", "force")
 
 
 @click.command()
-@click.option("--tenant", metavar="SLUG", help="Only this tenant's documents.")
-@click.option("--status", "statuses", type=click.Choice(_STATUSES), multiple=True, help="In this status; repeatable.")
-@click.option(
-    "--below-confidence",
-    type=FiniteRange(0, 100),
-    metavar="N",
-    help="Recognised with less confidence, 0 to 100, or with a page on which no word was found.",
-)
-@click.option("--engine-before", metavar="VERSION", help="Recognised by an older version of an engine, such as 5.5.")
-@click.option(
-    "--failure-code",
-    "failure_codes",
-    type=FailureCode(),
-    multiple=True,
-    metavar="CODE",
-    help="Whose last OCR failed with this code; repeatable.",
-)
-@click.option("--document", "document_ids", type=ID, multiple=True, metavar="ID", help="This document; repeatable.")
-@click.option("--all", "everything", is_flag=True, help="All documents, where no other filter is given.")
+@choosing_documents
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Enqueue N jobs at most, oldest documents first.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be enqueued.")
+@click.option(
+    "--pilot",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Only try it, on N documents from all over: their new text is kept beside the current one, to be compared.",
+)
+@click.option("--no-run", is_flag=True, help="With --pilot: leave the reading to the next run.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be enqueued, and about how long it would take.")
 @click.option("--kind", type=click.Choice(["ocr", "classify"]), default="ocr", show_default=True, help="Of the jobs.")
 @click.option("--mode", type=click.Choice(["skip", "redo", "force"]), help="How to read pages that have a text layer.")
 @click.option("--language", metavar="LANG[+LANG]", help="Recognise in these languages, such as deu or deu+eng.")
@@ -51,36 +53,67 @@ _REASONS = {"person": "have a person's text", "no_text": "have no text to classi
 @click.option("--priority", type=click.IntRange(1, 9), default=5, show_default=True, help="Lower goes first.")
 @json_option
 @pass_app
-def reprocess(app: App, as_json: bool, limit: int | None, dry_run: bool, **options: Any) -> None:
-    """Enqueue documents again: those that fit all filters.
+def reprocess(
+    app: App, as_json: bool, limit: int | None, pilot: int | None, no_run: bool, dry_run: bool, **options: Any
+) -> int:
+    """Enqueue documents again, as one campaign: those that fit all filters.
 
     \b
     batchproc reprocess --status partial                    failed pages only
     batchproc reprocess --tenant acme --below-confidence 70 --dry-run
     batchproc reprocess --engine-before 5.5.4 --limit 5000  so many each night
+    batchproc reprocess --stale-rules --kind classify       by the rules of today
+    batchproc reprocess --tag invoice --read-in deu --older-than 365d
+    batchproc reprocess --path '/srv/scans/2019/*.tif' --mode force
+    batchproc reprocess --stale-data --pilot 200            is it worth it?
     batchproc reprocess --failure-code missing_language     now it is installed
-    batchproc reprocess --document 7 --mode force --language deu
-    batchproc reprocess --tenant acme --kind classify       by its new rules
 
     A document of which a job of that kind waits already gets no second one, whoever enqueued it, so a command that was
     cut short can be given again; how many of those wait with another mode or other languages is told. With
     --status partial only the failed pages of partial documents are read, and the others kept, unless --mode redo or
     force is given. Documents that failed for their content (encrypted, too_large, unreadable_file, unsupported_type,
-    empty_file) are left alone unless --status failed, --failure-code or --document asks for them, and text that a
-    person made always.
-    Those of paused tenants are enqueued, and wait.
+    empty_file) or with a code of run.accept_codes are left alone unless --status failed, --failure-code or --document
+    asks for them, and text that a person made always. Those of paused tenants are enqueued, and wait.
+
+    --pilot N reads N documents at once, together with the machines that run: their new text stays beside the current
+    one, nothing else of them changes, and what would be gained and lost is told, with the documents to look at.
+
+    How far it is tells campaigns show, campaigns cancel stops it, and campaigns revert brings back the text before.
     """
-    _require_filter(options)
+    require_choice(options)
+    if pilot is not None and (options["kind"] != "ocr" or limit is not None):
+        raise UsageError("--pilot goes neither with --kind classify nor with --limit", "leave one of them out")
+    if no_run and pilot is None:
+        raise UsageError("--no-run is for --pilot", "leave it out: reprocess enqueues, and batchproc run reads")
+    runs = pilot is not None and not (no_run or dry_run)
+    if runs:
+        app.log_to_stderr = app.verbose  # it would break the progress line
     entry = app.registry[options["kind"]]
-    wish = _wish(options, entry.spec.lane)
-    work = Reprocessing(app.jobs, entry, wish, _command(options, limit))
+    wish = _wish(options, entry.spec.lane, app.settings.run.accept_codes, pilot=pilot is not None)
+    work = Reprocessing(app.jobs, entry, wish, _command(options, limit=limit, pilot=pilot), options["tenant"])
+    status = StatusLine()
+    fits = 0
     with app.connect() as connection:
         _check_languages(app, connection, wish)
-        done = work.run(connection, _filter(app, connection, options), limit=limit, dry=dry_run)
-    _print(done, dry_run, as_json)
+        chosen = filter_of(app, connection, options)
+        if pilot is not None:
+            require_readers(app, connection)
+            chosen, fits = work.sample(connection, chosen, pilot)
+        done = work.run(connection, chosen, limit=limit, dry=dry_run, told=lambda now: status.show(_so_far(now)))
+        estimates = Estimates(CampaignListing(app.schema).past(connection, DAYS))
+    status.clear()
+    if runs:
+        return run_pilot(app, Pilot(done, fits, pilot_scope(chosen.tenant_id, wish.lane)), as_json)
+    told = _Estimate(done, wish, estimates, worker_count(app.settings))
+    _print(done, told, dry_run=dry_run, pilot=pilot is not None, as_json=as_json)
     if not done.selected:
         for code in options["failure_codes"]:
             warn_of_code(app, code)
+    return 0
+
+
+def _so_far(done: Reprocessed) -> str:
+    return f"{done.selected} documents selected, {done.enqueued} to be read"
 
 
 def _check_languages(app: App, connection: Connection[TupleRow], wish: Wish) -> None:
@@ -93,31 +126,7 @@ def _check_languages(app: App, connection: Connection[TupleRow], wish: Wish) -> 
         click.echo(f"warning: {warning}", err=True)
 
 
-def _require_filter(options: dict[str, Any]) -> None:
-    empty = [name for name in ("tenant", "engine_before") if options[name] == ""]
-    if empty:
-        raise UsageError(f"--{empty[0].replace('_', '-')} is empty", "leave it out, or give it a value")
-    given = any(options[name] for name in ("tenant", "statuses", "engine_before", "document_ids", "failure_codes"))
-    given = given or options["below_confidence"] is not None
-    if not given and not options["everything"]:
-        raise UsageError("nothing says which documents", "give --status, --tenant or another filter, or --all")
-    if given and options["everything"]:
-        raise UsageError("--all does not go with a filter", "leave one of them out")
-
-
-def _filter(app: App, connection: Connection[TupleRow], options: dict[str, Any]) -> Filter:
-    tenant, version = options["tenant"], options["engine_before"]
-    return Filter(
-        tenant_id=app.jobs.tenant(connection, tenant).tenant_id if tenant is not None else None,
-        document_ids=options["document_ids"] or None,
-        statuses=options["statuses"] or None,
-        below_confidence=options["below_confidence"],
-        failure_codes=options["failure_codes"] or None,
-        engine_versions=versions_before(connection, app.schema, version) if version is not None else None,
-    )
-
-
-def _wish(options: dict[str, Any], kinds_lane: Lane | None) -> Wish:
+def _wish(options: dict[str, Any], kinds_lane: Lane | None, accepted: Sequence[str], *, pilot: bool) -> Wish:
     args: dict[str, Any] = {}
     if options["mode"] is not None:
         args["mode"] = options["mode"]
@@ -129,6 +138,8 @@ def _wish(options: dict[str, Any], kinds_lane: Lane | None) -> Wish:
     if args and options["kind"] != "ocr":
         raise UsageError("--mode and --language are for --kind ocr", "leave them out")
     chosen = Lane[options["lane"].upper()] if options["lane"] is not None else kinds_lane
+    if pilot and options["lane"] is None:
+        chosen = Lane.INTERACTIVE  # somebody waits for it
     return Wish(
         kind=options["kind"],
         args=args,
@@ -138,25 +149,65 @@ def _wish(options: dict[str, Any], kinds_lane: Lane | None) -> Wish:
             options["kind"] == "ocr" and "partial" in options["statuses"] and options["mode"] in (None, "skip")
         ),
         with_bad_content="failed" in options["statuses"] or bool(options["document_ids"] or options["failure_codes"]),
+        known=BAD_CONTENT.union(accepted),
+        pilot=pilot,
     )
 
 
-def _command(options: dict[str, Any], limit: int | None) -> str:
-    """What was asked for, as words of the command line."""
+def _command(options: dict[str, Any], **more: Any) -> str:
+    """What was asked for, as words of the command line; of very many values the first."""
     words = ["reprocess"]
-    values = {**options, "limit": limit}
-    for parameter in click.get_current_context().command.params:
-        flag, value = parameter.opts[0], values.get(parameter.name or "")
-        if value is True:
+    values = {**options, **more}
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name, flag = parameter.name or "", parameter.opts[0]
+        if name not in values or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        if values[name] is True:
             words.append(flag)
-        elif isinstance(value, tuple):
-            words += [word for one in value[:20] for word in (flag, str(one))]
-        elif value not in (None, False):
-            words += [flag, str(value)]
-    return " ".join(words)
+        elif isinstance(values[name], tuple):
+            words += [word for one in values[name][:_MOST_NAMED] for word in (flag, _spoken(one))]
+            words += ["..."] if len(values[name]) > _MOST_NAMED else []
+        else:
+            words += [flag, _spoken(values[name])]
+    return one_line(shlex.join(words))
 
 
-def _print(done: Reprocessed, dry_run: bool, as_json: bool) -> None:
+def _spoken(value: Any) -> str:
+    if isinstance(value, timedelta):
+        seconds = int(value.total_seconds())
+        return f"{seconds // 86400}d" if seconds and seconds % 86400 == 0 else f"{seconds}s"
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+class _Estimate:
+    """How long the documents that got a job will take. ``seconds``: with all workers of these settings."""
+
+    def __init__(self, done: Reprocessed, wish: Wish, estimates: Estimates, workers: int) -> None:
+        recognised = wish.args.get("mode") in _READING_EVERYTHING
+        work = done.work(wish.kind)
+        self.kind = wish.kind
+        self.workers = workers
+        self.pages = round(sum(map(estimates.pages, work)))
+        self.pages_unknown = done.pages_unknown.total()
+        self.worker_seconds = estimates.seconds(work, recognised=recognised)
+        at_a_time = min(workers, max(1, done.jobs.total()))
+        self.seconds = None if self.worker_seconds is None else self.worker_seconds / at_a_time
+
+    def lines(self) -> list[str]:
+        guessed = f" ({self.pages_unknown} documents have not been read, and count as others do)"
+        lines = [f"{self.pages} pages{guessed if self.pages_unknown else ''}"] if self.kind == "ocr" else []
+        if self.worker_seconds is None or self.seconds is None:
+            return [*lines, f"no estimate of the time: nothing of that kind was done in the last {DAYS} days"]
+        each = f": {self.worker_seconds / self.pages:.2g} s a page" if self.kind == "ocr" and self.pages else ""
+        return [
+            *lines,
+            f"about {duration(self.seconds)} with {self.workers} workers, {duration(self.worker_seconds)} of one,"
+            f" by the last {DAYS} days{each}",
+        ]
+
+
+def _print(done: Reprocessed, told: _Estimate, *, dry_run: bool, pilot: bool, as_json: bool) -> None:
     left_alone = dict(sorted(done.left_alone.items()))
     if as_json:
         emit_json(
@@ -167,7 +218,13 @@ def _print(done: Reprocessed, dry_run: bool, as_json: bool) -> None:
                 "queued_otherwise": done.queued_otherwise,
                 "differs_in": dict(sorted(done.differs_in.items())),
                 "left_alone": left_alone,
+                "pages": told.pages,
+                "pages_unknown": told.pages_unknown,
+                "worker_seconds": told.worker_seconds,
+                "workers": told.workers,
+                "seconds": told.seconds,
                 "campaign_id": done.campaign_id,
+                "pilot": pilot,
                 "dry_run": dry_run,
             }
         )
@@ -182,5 +239,8 @@ def _print(done: Reprocessed, dry_run: bool, as_json: bool) -> None:
         )
     for reason, count in left_alone.items():
         click.echo(f"{count} left alone: they {_REASONS.get(reason, f'failed as {reason}')}")
+    if done.enqueued:
+        for line in told.lines():
+            click.echo(line)
     if done.campaign_id is not None:
-        click.echo(f"campaign {done.campaign_id}")
+        click.echo(f"campaign {done.campaign_id}: batchproc campaigns show {done.campaign_id}")

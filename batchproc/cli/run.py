@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
+from pathlib import Path
 
 import click
 
 from batchproc.cli.app import ID, App, pass_app
+from batchproc.cli.metering import metered
+from batchproc.cli.once import OnceWatch, try_file
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.progress import ProgressLine
+from batchproc.cli.run_summary import show_summary
+from batchproc.cli.until import parse_until
 from batchproc.config import worker_count
 from batchproc.core.errors import EnvironmentFault, UsageError
-from batchproc.core.job import Claim, Lane
-from batchproc.core.outcome import Outcome
+from batchproc.core.job import Lane
 from batchproc.database import connect
 from batchproc.engine import guardian, signals
-from batchproc.engine.node import Node, RunOptions, RunReport
+from batchproc.engine.node import Node, RunOptions
 from batchproc.engine.pool.processes import ProcessId, read_stat
 from batchproc.engine.ready import Scope
+from batchproc.engine.sd_notify import Notifier
+from batchproc.engine.window import Window
 from batchproc.ops import debugging, summary
-from batchproc.ops.outcome_text import outcome_line
 from batchproc.queue.inspection import Inspection
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="Run one job, JOB_ID or the next, and show its outcome.")
 @click.argument("job_id", type=ID, required=False)
+@click.option(
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --once: do this file as a document that is removed again; --tenant says by whose settings.",
+)
 @click.option("--in-process", is_flag=True, help="With --once: in this process, stopping in pdb on an exception.")
 @click.option("--forever", is_flag=True, help="Go on until SIGTERM instead of ending when nothing is left.")
+@click.option(
+    "--until",
+    "window",
+    callback=parse_until,
+    metavar="TIME",
+    help="Be gone at 06:00, local time, or after +7h: claims end pool.shutdown_grace before that.",
+)
+@click.option("--exclusive", is_flag=True, help="Only if no other run is active that may claim the same jobs.")
 @click.option("--max-jobs", type=click.IntRange(1), metavar="N", help="End after N jobs.")
 @click.option("--tenant", "tenants", multiple=True, metavar="SLUG", help="Only this tenant's jobs. Repeatable.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only jobs of this kind. Repeatable.")
@@ -39,8 +59,11 @@ def run(
     app: App,
     once: bool,
     job_id: int | None,
+    file: Path | None,
     in_process: bool,
     forever: bool,
+    window: Window | None,
+    exclusive: bool,
     max_jobs: int | None,
     tenants: tuple[str, ...],
     kinds: tuple[str, ...],
@@ -50,12 +73,17 @@ def run(
 ) -> int:
     """Run everything that is due, then exit.
 
-    Exit codes: 0 done; 1 jobs were discarded or documents ended partial; 2 usage or settings; 3 database, storage or
-    another part of the environment. Without a terminal nothing is printed when it is 0.
+    Exit codes: 0 done, or its time was over; 1 jobs were discarded or documents ended partial; 2 usage or settings;
+    3 database, storage or another part of the environment; 4 --exclusive, and another run is active. Without a
+    terminal nothing is printed when it is 0.
     """
-    _check_flags(once, job_id, in_process, forever, max_jobs)
+    _check_flags(once, job_id, in_process, forever, max_jobs, gives_way=exclusive or window is not None)
+    if file is not None and not once:
+        raise UsageError("--file does one file", f"batchproc run --once --file {file}")
     app.override(pool__workers=workers)
     _set_up_log(app, keep=once or forever)
+    if file is not None:
+        return _with_file(app, file, job_id, tenants, kinds, in_process, as_json)
     with app.connect() as connection:
         scope = Scope(
             frozenset(app.jobs.tenant(connection, slug).tenant_id for slug in tenants),
@@ -70,19 +98,48 @@ def run(
         max_jobs=1 if once else max_jobs,
         job_id=job_id,
         scope=scope,
+        window=window,
+        exclusive=exclusive,
     )
+    notifier = Notifier.taken_from(os.environ, os.getpid())
     if not app.own_process:
-        return _run_node(app, options, once, as_json)
+        return _run_node(app, options, once, as_json, notifier)
     try:
-        return guardian.guarded(lambda: _run_node(app, options, once, as_json), lambda: _database_server(app))
+        return guardian.guarded(
+            lambda: _run_node(app, options, once, as_json, notifier),
+            lambda: _database_server(app),
+            hangups_reload=forever and not signals.has_terminal(),
+        )
     except EnvironmentFault:
         if sys.stderr.isatty():  # a killed node leaves its progress line
             click.echo("\r\x1b[K", nl=False, err=True)
         raise
 
 
-def _run_node(app: App, options: RunOptions, once: bool, as_json: bool) -> int:
-    with _Outcomes(as_json) if once else ProgressLine(lambda: _waiting(app, options.scope), signals.heard) as watch:
+def _with_file(
+    app: App,
+    file: Path,
+    job_id: int | None,
+    tenants: tuple[str, ...],
+    kinds: tuple[str, ...],
+    in_process: bool,
+    as_json: bool,
+) -> int:
+    if job_id is not None:
+        raise UsageError("--file makes a job of its own", f"leave out {job_id}, or --file")
+    if len(tenants) > 1:
+        raise UsageError("--file is done by the settings of one tenant", "give --tenant once")
+    tried = functools.partial(try_file, app, file, next(iter(tenants), None), kinds, in_process, as_json)
+    if in_process or not app.own_process:
+        return tried()
+    app.connect().close()  # an embedded server is started, and migrated, by this process
+    return guardian.guarded(tried, lambda: _database_server(app))
+
+
+def _run_node(app: App, options: RunOptions, once: bool, as_json: bool, notifier: Notifier) -> int:
+    once_watch = OnceWatch(app.settings.pool.memory_limit_mb, as_json) if once else None
+    progress = once_watch or ProgressLine(lambda: _waiting(app, options.scope), signals.heard)
+    with metered(app, options) as meters, progress as watch:
         node = Node(
             app.settings,
             app.database_url,
@@ -90,9 +147,14 @@ def _run_node(app: App, options: RunOptions, once: bool, as_json: bool) -> int:
             watch.observe,
             log_to_stderr=app.log_to_stderr,
             revive=app.server.revive if app.is_embedded else lambda: None,
+            notifier=notifier,
+            read_again=app.read_settings_again,
+            notes=once_watch.notes if once_watch is not None else None,
+            meters=meters,
         )
         report = node.run(options)
-    _report(app, report, as_json, quiet=not once and not sys.stdout.isatty())
+    attempts = {"attempts": once_watch.attempts} if once_watch else {}
+    show_summary(app, report, as_json, quiet=not once and not sys.stdout.isatty(), more=attempts)
     return report.exit_code
 
 
@@ -103,13 +165,19 @@ def _database_server(app: App) -> list[ProcessId]:
     return [stat.process] if stat is not None else []
 
 
-def _check_flags(once: bool, job_id: int | None, in_process: bool, forever: bool, max_jobs: int | None) -> None:
+def _check_flags(
+    once: bool, job_id: int | None, in_process: bool, forever: bool, max_jobs: int | None, *, gives_way: bool
+) -> None:
     if job_id is not None and not once:
         raise UsageError(f"unexpected argument {job_id}", f"to run that job alone: batchproc run --once {job_id}")
     if in_process and not once:
         raise UsageError("--in-process runs one job", "batchproc run --once [JOB_ID] --in-process")
     if once and (forever or max_jobs is not None):
         raise UsageError("--once runs one job", "leave out --forever and --max-jobs")
+    if once and gives_way:
+        raise UsageError(
+            "--once runs one job, whatever the time and whoever else runs", "leave out --until and --exclusive"
+        )
 
 
 def _set_up_log(app: App, *, keep: bool) -> None:
@@ -118,25 +186,13 @@ def _set_up_log(app: App, *, keep: bool) -> None:
     app.log_to_stderr = keep or app.verbose
 
 
-def _report(app: App, report: RunReport, as_json: bool, *, quiet: bool) -> None:
-    if as_json:
-        emit_json(summary.plain(report))
-        return
-    if quiet and report.exit_code == 0:
-        return
-    with app.connect() as connection:
-        failures = Inspection(app.schema).run_failures(
-            connection, report.run_id, summary.SHOWN_FAILURES + 1, partial=bool(report.counts.partial)
-        )
-    for line in summary.lines(report, failures, app.settings.run.accept_codes):
-        click.echo(line)
-
-
 def _in_process(app: App, job_id: int | None, scope: Scope, as_json: bool) -> int:
-    watch = _Outcomes(as_json)
-    report = debugging.run_in_process(app.settings, app.database_url, job_id, scope, watch.observe)
+    with OnceWatch(None, as_json) as watch:
+        report = debugging.run_in_process(
+            app.settings, app.database_url, job_id, scope, watch.observe, notes=watch.notes
+        )
     if as_json:
-        emit_json(summary.plain(report))
+        emit_json(summary.plain(report) | {"attempts": watch.attempts})
     elif not report.counts.claimed:
         click.echo("no job is due")
     return report.exit_code
@@ -147,20 +203,3 @@ def _waiting(app: App, scope: Scope) -> int:
         return Inspection(app.schema).count_due(
             connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
         )
-
-
-class _Outcomes:
-    """Prints the outcome of the one job, in full; with ``--json`` the counts alone are printed."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-
-    def __enter__(self) -> _Outcomes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is left on the terminal to take away."""
-
-    def observe(self, claim: Claim, outcome: Outcome, seconds: float) -> None:
-        if not self._as_json:
-            click.echo(outcome_line(claim, outcome, seconds))

@@ -1,32 +1,93 @@
-"""``status``: depth and age of the queues, nodes, totals."""
+"""``status``: depth and age of the queues, slots, nodes, totals; once, again and again, or as a check."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import click
 
+from batchproc.cli import status_watch
+from batchproc.cli.ages import Age
 from batchproc.cli.app import App, pass_app
+from batchproc.cli.filters import FiniteRange
 from batchproc.cli.output import emit_json, json_option, shown, table
+from batchproc.cli.status_check import CheckCommand, check
+from batchproc.core.durations import duration
+from batchproc.core.errors import UsageError
+from batchproc.ops.watching_status import told_rate
 from batchproc.queue.inspection import Inspection
+from batchproc.queue.inspection_live import LiveInspection
 
 _QUEUE_COLUMNS = ("tenant", "kind", "lane", "available", "scheduled", "running", "oldest_seconds")
-_NODE_COLUMNS = ("node_id", "host", "pid", "slots", "running", "alive", "started_at")
+_SLOT_COLUMNS = ("host", "slot", "tenant", "kind", "job_id", "document_id", "progress", "time", "memory")
+_NODE_COLUMNS = ("node_id", "host", "pid", "slots", "running", "alive", "jobs_per_minute", "started_at")
 
 
-@click.command()
+@click.command(cls=CheckCommand)
+@click.option("--watch", "watches", is_flag=True, help="Draw it anew every few seconds, until q is typed.")
+@click.option(
+    "--interval", type=FiniteRange(0.2, 3600), default=2.0, show_default=True, help="With --watch: seconds between."
+)
+@click.option("--check", "checks", is_flag=True, help="For a monitoring system: one line, and its exit codes.")
+@click.option(
+    "--max-age",
+    type=Age(),
+    default="26h",
+    show_default=True,
+    metavar="DURATION",
+    help="With --check: so old may the last night that went well be, and the longest wait.",
+)
 @json_option
 @pass_app
-def status(app: App, as_json: bool) -> None:
-    """Show what waits, what runs, and which nodes there are."""
+def status(app: App, as_json: bool, watches: bool, interval: float, checks: bool, max_age: timedelta) -> int | None:
+    """Show what waits, what runs, and which nodes there are.
+
+    \b
+    batchproc status                        now, from any machine
+    batchproc status --watch                drawn anew every 2 s; q quits
+    batchproc status --check --max-age 26h  exits as monitoring plugins do
+    """
+    if watches and (checks or as_json):
+        raise UsageError("--watch draws on a terminal", "leave out --check and --json")
+    if checks:
+        return check(app, max_age, as_json)
+    if watches:
+        status_watch.require_terminal()
+        status_watch.watch(app.schema, app.connect, interval)
+    else:
+        _show(app, as_json)
+    return None
+
+
+def _show(app: App, as_json: bool) -> None:
     inspection = Inspection(app.schema)
     with app.connect() as connection:
         queues = inspection.queues(connection)
+        slots = LiveInspection(app.schema).slots(connection)
         nodes = inspection.nodes(connection)
         totals = inspection.totals(connection)
+    rate = told_rate(nodes)
     if as_json:
-        emit_json({"queues": queues, "nodes": nodes, "totals": totals})
+        emit_json({"queues": queues, "slots": slots, "nodes": nodes, "totals": totals, "jobs_per_minute": rate})
         return
     click.echo("  ".join(f"{state} {shown(jobs)}" for state, jobs in totals.items()))
-    for columns, rows in ((_QUEUE_COLUMNS, queues), (_NODE_COLUMNS, nodes)):
+    if rate is not None:
+        click.echo(f"{rate:.3g} jobs a minute, of the last minute")
+    for columns, rows in (
+        (_QUEUE_COLUMNS, queues),
+        (_SLOT_COLUMNS, [_slot(slot) for slot in slots]),
+        (_NODE_COLUMNS, nodes),
+    ):
         if rows:
             click.echo()
             table(columns, [[row[column] for column in columns] for row in rows])
+
+
+def _slot(slot: dict[str, Any]) -> dict[str, Any]:
+    progress, memory, seconds = slot["progress"], slot["resident_bytes"], slot["seconds"]
+    return slot | {
+        "progress": None if progress is None else f"{progress['done']} of {progress['total']}",
+        "memory": f"{memory / 2**20:.0f} MiB" if memory else None,
+        "time": None if seconds is None else duration(seconds),
+    }

@@ -12,6 +12,7 @@ _GAP = "  "
 _LEAST = 11
 _FLEXIBLE = frozenset(
     {"title", "tags", "path", "root", "marker", "detail", "error_type", "settings", "host", "node_id", "paused_reason"}
+    | {"command"}
 )
 # A path says most at its end.
 _CUT_AT_START = frozenset({"path", "root"})
@@ -27,6 +28,7 @@ _DISPENSABLE = (
     "lane",
     "page_count",
     "run_at",
+    "created_at",
     "error_type",
     "title",
     "conf",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from batchproc.core.job import Claim, KindSpec
 from batchproc.core.outcome import ErrorClass
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(NamedTuple):
     """The counters of a job as they are stored when its attempt has ended."""
 
     attempt: int

@@ -31,6 +31,12 @@ class UsageError(BatchprocError):
     exit_code = 2
 
 
+class AnotherRun(BatchprocError):
+    """A run that is to be the only one found another (exit code 4)."""
+
+    exit_code = 4
+
+
 class EnvironmentFault(BatchprocError):
     """A database, storage or other part of the environment is at fault (exit code 3)."""
 

@@ -11,6 +11,7 @@ RESERVED = frozenset(
     {
         "database_lost",
         "forkserver_died",
+        "given_up",
         "internal_error",
         "invalid_args",
         "lease_expired",
@@ -27,6 +28,9 @@ RESERVED = frozenset(
     }
 )
 """Those that a job of any kind may end with, or fail with on the way."""
+
+BAD_CONTENT = frozenset({"too_large", "encrypted", "unreadable_file", "unsupported_type", "empty_file"})
+"""Those of a document's content: the same content would fail again, unless bounds or passwords have changed."""
 
 
 def known_codes(specs: Iterable[KindSpec]) -> frozenset[str]:

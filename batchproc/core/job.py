@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 MAX_ATTEMPTS = 5
@@ -76,8 +76,7 @@ class NewJob:
     languages: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A job this node holds, with what ``settle`` needs to decide its ending.
 
     ``range_of``: the revision of which it reads a range, or joins the ranges; None of a job that stands for itself.

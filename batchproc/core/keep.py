@@ -28,6 +28,8 @@ class Verdict(StrEnum):
     """Somebody made it current again by hand."""
     TYPED = "typed"
     """It became current: a person gave it."""
+    REVERTED = "reverted"
+    """It became current again: the campaign that had made another one current was reverted."""
     PERSON = "person"
     """The current one stays: a person made it."""
     LOST_CHARACTERS = "lost_characters"
@@ -36,6 +38,8 @@ class Verdict(StrEnum):
     """The current one stays: more pages of this one failed."""
     NOT_BETTER = "not_better"
     """The current one stays: this one was read by equal means with less confidence."""
+    PILOT = "pilot"
+    """The current one stays, if there is one: this one was read to be looked at."""
 
     @property
     def is_current(self) -> bool:
@@ -52,6 +56,7 @@ _BECAME_CURRENT = frozenset(
         Verdict.AS_GOOD,
         Verdict.RESTORED,
         Verdict.TYPED,
+        Verdict.REVERTED,
     }
 )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from batchproc.core import budgets
@@ -15,8 +14,7 @@ from batchproc.core.outcome import Cancelled, Completed, Failed, FollowUp, Inter
 AttemptOutcome = Literal["completed", "snoozed", "cancelled", "failed", "interrupted"]
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(NamedTuple):
     """What ``queue.store.settle`` writes. ``delay`` is in seconds from the database's now, None keeps run_at.
 
     ``failure_code`` goes to the job and to its attempt; a job that will be tried again shows that of its last one.

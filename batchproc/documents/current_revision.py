@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from batchproc.core.errors import UsageError
 from batchproc.core.keep import KeepPolicy, Means, Standing, Verdict, verdict
 from batchproc.core.limits import clean_text, clean_value
 from batchproc.database import SqlFolder
+from batchproc.documents.text_change import TextChange, TextChanges
 
 DEFAULT_RETAINED = 5
 """How many complete revisions a document keeps besides the current one."""
@@ -44,6 +45,16 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What a completed revision is remembered by. ``pilot``: it was read to be looked at, and never becomes current."""
+
+    node_id: UUID | None = None
+    campaign_id: int | None = None
+    run_id: int | None = None
+    pilot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Restored:
     """``before`` is the revision that was current until now, the restored one itself if nothing had to change."""
 
@@ -60,6 +71,7 @@ class CurrentRevision:
     def __init__(self, schema: str, *, tenant_id: int) -> None:
         self._tenant_id = tenant_id
         self._sql = SqlFolder("batchproc.documents", schema)
+        self._changes = TextChanges(schema, tenant_id=tenant_id)
 
     def complete(
         self,
@@ -69,27 +81,39 @@ class CurrentRevision:
         findings: Findings,
         *,
         retention: Retention,
-        node_id: UUID | None,
+        origin: Origin,
     ) -> Verdict:
         """Ends an open revision, makes it the current one if the policy says so, and prunes older ones.
 
         The document's row then fits whichever revision is current; what was found out about the original itself
-        (type, flags, PDF title, that it is what was imported) is written in any case.
+        (type, flags, PDF title, that it is what was imported) is written in any case. A pilot changes nothing of the
+        document, and prunes no other revisions than pilots. What a revision made of the text before is written with it.
 
         Raises:
             RuntimeError: the revision is not open, or not the document's.
         """
         held = self._held(connection, document_id)
         ended = self._row(
-            connection, "complete_revision", document_id=document_id, revision_id=revision_id, node_id=node_id
+            connection, "complete_revision", document_id=document_id, revision_id=revision_id, **asdict(origin)
         )
         if held is None or ended is None:
             raise RuntimeError(f"revision {revision_id} of document {document_id} is not open")
         before: int | None = held["revision_id"]
-        decided = verdict(retention.keep, None if before is None else _standing(held), _standing(ended))
+        standing, new = None if before is None else _standing(held), _standing(ended)
+        decided = Verdict.PILOT if origin.pilot else verdict(retention.keep, standing, new)
+        self._judge(connection, decided, held, ended)
+        if origin.pilot:
+            self._run(
+                connection,
+                "prune_pilots",
+                document_id=document_id,
+                verdict=str(Verdict.PILOT),
+                retained=max(1, retention.revisions),
+                limit=PRUNED_AT_ONCE,
+            )
+            return decided
         current = ended if decided.is_current else held
         partial = findings.status == "partial" if decided.is_current else held["failed_pages"] > 0
-        self._run(connection, "set_verdict", revision_id=revision_id, verdict=str(decided))
         self._run(
             connection,
             "make_current",
@@ -103,6 +127,28 @@ class CurrentRevision:
         )
         self._prune(connection, document_id, revision_id, before, retention.revisions)
         return decided
+
+    def _judge(self, connection: Connection[TupleRow], decided: Verdict, held: DictRow, ended: DictRow) -> None:
+        """Writes the verdict on a revision, and what it made of the one that was current."""
+        before, revision_id = held["revision_id"], ended["revision_id"]
+        if before is None:
+            change, comparable = TextChange(before=0, gained=ended["words"], lost=0), None
+        else:
+            change = self._changes.between(connection, before, revision_id)
+            comparable = _one_scale(_standing(held), _standing(ended))
+        self._run(
+            connection,
+            "set_verdict",
+            revision_id=revision_id,
+            verdict=str(decided),
+            before_revision=before,
+            before_confidence=held["confidence"],
+            before_failed=None if before is None else held["failed_pages"],
+            before_words=change.before,
+            comparable=comparable,
+            words_gained=change.gained,
+            words_lost=change.lost,
+        )
 
     def restore(
         self, connection: Connection[TupleRow], document_id: int, revision_id: int, *, restored_by: str
@@ -211,6 +257,12 @@ class CurrentRevision:
     def _run(self, connection: Connection[TupleRow], statement: str, **values: Any) -> Cursor[DictRow]:
         cursor = connection.cursor(row_factory=dict_row)
         return cursor.execute(self._sql[statement], {"tenant_id": self._tenant_id, **values})
+
+
+def _one_scale(old: Standing, new: Standing) -> bool:
+    """Whether the confidences of both mean the same, whatever pages each of them recognised."""
+    read_by = [(one.means.engine, one.means.engine_version, one.means.data_hash) for one in (old, new)]
+    return read_by[0] == read_by[1] and not (old.mixed or new.mixed)
 
 
 def _standing(row: DictRow) -> Standing:

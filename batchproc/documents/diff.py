@@ -21,7 +21,11 @@ class WordDiff:
     @classmethod
     def of(cls, old: str, new: str) -> WordDiff:
         """What ``new`` lost and gained against ``old``."""
-        before, after = Counter(old.split()), Counter(new.split())
+        return cls.between(Counter(old.split()), Counter(new.split()))
+
+    @classmethod
+    def between(cls, before: Counter[str], after: Counter[str]) -> WordDiff:
+        """The same of texts whose words are counted already."""
         return cls(lost=before - after, gained=after - before)
 
     def __bool__(self) -> bool:

@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from batchproc.core.keep import Verdict
 from batchproc.core.limits import clean_text
 from batchproc.database import SqlFolder
-from batchproc.documents.current_revision import CurrentRevision, Findings, Retention
+from batchproc.documents.current_revision import CurrentRevision, Findings, Origin, Retention
 
 PageState = Literal["started", "text", "ocr", "blank", "failed"]
 
@@ -52,12 +52,16 @@ class RevisionSpec:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision as stored, with the job and claim that works or worked on it."""
+    """A revision as stored, with the job and claim that works or worked on it.
+
+    ``pilot``, of one that is open: it is not meant to become the current one.
+    """
 
     revision_id: int
     spec: RevisionSpec
     job_id: int | None
     claim_id: UUID | None
+    pilot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,13 @@ class RevisionStore:
         return self._revision(connection, "load_completed_revision", document_id, job_id=job_id)
 
     def begin(
-        self, connection: Connection[TupleRow], document_id: int, spec: RevisionSpec, attempt: Attempt
+        self,
+        connection: Connection[TupleRow],
+        document_id: int,
+        spec: RevisionSpec,
+        attempt: Attempt,
+        *,
+        pilot: bool = False,
     ) -> int | None:
         """Opens a revision and gives its id; None when another attempt has just opened one."""
         values = {
@@ -143,13 +153,16 @@ class RevisionStore:
             "page_count": spec.page_count,
             "job_id": attempt.job_id,
             "claim_id": attempt.claim_id,
+            "pilot": pilot,
         }
         row = self._run(connection, "begin_revision", **values).fetchone()
         return None if row is None else int(row["revision_id"])
 
-    def take_over(self, connection: Connection[TupleRow], revision: Revision, attempt: Attempt) -> bool:
+    def take_over(
+        self, connection: Connection[TupleRow], revision: Revision, attempt: Attempt, *, pilot: bool = False
+    ) -> bool:
         """Makes an open revision this attempt's; False when another was quicker."""
-        values = {"job_id": attempt.job_id, "new_claim_id": attempt.claim_id}
+        values = {"job_id": attempt.job_id, "new_claim_id": attempt.claim_id, "pilot": pilot}
         return self._changed(connection, "take_over_revision", revision, **values)
 
     def abandon(self, connection: Connection[TupleRow], revision: Revision) -> bool:
@@ -235,18 +248,23 @@ class RevisionStore:
         findings: Findings,
         *,
         retention: Retention | None = None,
-        node_id: UUID | None = None,
+        origin: Origin | None = None,
     ) -> Verdict:
         """Ends a revision and makes it the current one if ``retention`` says so; see `CurrentRevision.complete`.
 
         Args:
-            node_id: the node that completed it.
+            origin: by whom it was read, and for what.
 
         Returns:
             Why it is current now, or is not: ``is_current``.
         """
         return self._current.complete(
-            connection, document_id, revision_id, findings, retention=retention or Retention(), node_id=node_id
+            connection,
+            document_id,
+            revision_id,
+            findings,
+            retention=retention or Retention(),
+            origin=origin or Origin(),
         )
 
     def _revision(
@@ -267,6 +285,7 @@ class RevisionStore:
 
 
 def revision_from(row: DictRow) -> Revision:
-    """The revision of a row that has all that `Revision` and `RevisionSpec` have, and nothing else."""
+    """The revision of a row that has what `Revision` and `RevisionSpec` have, perhaps ``pilot``, and nothing else."""
     own = {name: row.pop(name) for name in ("revision_id", "job_id", "claim_id")}
+    own["pilot"] = row.pop("pilot", False)
     return Revision(spec=RevisionSpec(**{**row, "languages": tuple(row["languages"])}), **own)

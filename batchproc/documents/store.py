@@ -13,10 +13,15 @@ from psycopg.types.json import Jsonb
 
 from batchproc.core.limits import bounded_text, clean_value
 from batchproc.database import SqlFolder
+from batchproc.documents import registration
+from batchproc.documents.file_stamp import FileStamp
+from batchproc.documents.original_faults import Location
+from batchproc.documents.registration import TITLE_CHARACTERS, NewDocument, Registered, Unchanged
+
+__all__ = ["TITLE_CHARACTERS", "Document", "DocumentStore", "NewDocument", "Registered", "Tag", "Unchanged"]
 
 Status = Literal["pending", "completed", "partial", "failed"]
 TagSource = Literal["rule", "workflow", "person"]
-TITLE_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +61,6 @@ class Tag:
     rule_version: str | None = None
     reason: str | None = None
     source: TagSource = "rule"
-
-
-@dataclass(frozen=True, slots=True)
-class NewDocument:
-    """What an import knows of a document. ``path`` is below ``root``; both as they are on disk."""
-
-    root: bytes
-    path: bytes
-    sha256: bytes
-    bytes: int
-    external_id: str | None = None
-    language: str | None = None
-    title: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """``duplicate``: the tenant already had a document of the same content, and it got one more path.
-
-    ``failure_code``: what its last OCR met, if it failed; ``has_text``: some OCR of it was complete.
-    """
-
-    document_id: int
-    duplicate: bool
-    failure_code: str | None = None
-    has_text: bool = False
 
 
 class DocumentStore:
@@ -131,33 +110,25 @@ class DocumentStore:
         return [(row["root"], row["path"]) for row in self._rows(connection, "load_paths", document_id)]
 
     def register(self, connection: Connection[TupleRow], new: NewDocument) -> Registered:
-        """Adds a document, or one more path to the tenant's document of the same content.
+        """As ``register_all``, of one."""
+        return self.register_all(connection, [new])[0]
+
+    def register_all(self, connection: Connection[TupleRow], new: Sequence[NewDocument]) -> list[Registered]:
+        """Adds documents, or one more path to the tenant's document of the same content; in order, pipelined.
 
         A duplicate keeps its ids, language and title, and takes those it lacks from ``new``.
 
         Raises:
-            psycopg.errors.UniqueViolation: ``external_id`` is another document's.
+            psycopg.errors.UniqueViolation: an ``external_id`` is another document's.
+            psycopg.errors.DeadlockDetected: somebody registers the same contents in another order.
         """
-        values = {
-            "tenant_id": self._writable(),
-            "root": new.root,
-            "path": new.path,
-            "sha256": new.sha256,
-            "bytes": new.bytes,
-            "external_id": new.external_id,
-            "language": new.language,
-            "title": bounded_text(new.title, TITLE_CHARACTERS),
-        }
-        row = connection.execute(self._sql["register"], values).fetchone()
-        if row is not None:
-            registered = Registered(row[0], duplicate=False)
-        else:
-            row = connection.execute(self._sql["register_again"], values).fetchone()
-            assert row is not None, "the insert met this document, and documents are not deleted meanwhile"
-            document_id, failure_code, has_text = row
-            registered = Registered(document_id, True, failure_code, has_text)
-        connection.execute(self._sql["add_path"], {**values, "document_id": registered.document_id})
-        return registered
+        return registration.register_all(connection, self._sql, self._writable(), new)
+
+    def unchanged(
+        self, connection: Connection[TupleRow], files: Sequence[tuple[Location, FileStamp]]
+    ) -> dict[Location, Unchanged]:
+        """Those of ``files`` that an import has read and that are as they were then, with what is known of them."""
+        return registration.unchanged(connection, self._sql, self._writable(), files)
 
     def set_title(self, connection: Connection[TupleRow], document_id: int, title: str, source: str) -> bool:
         """Sets the title unless a person (``person``) or the import (``manifest``) gave one; True when it was set."""
@@ -198,6 +169,10 @@ class DocumentStore:
         """Makes ``tags`` all the tags that ``source`` sets; what a person or another source set stays."""
         self._write(connection, "drop_tags", document_id, tags=[tag.tag for tag in tags], source=source)
         self._put_tags(connection, document_id, tags, source)
+
+    def set_rules_version(self, connection: Connection[TupleRow], document_id: int, version: str) -> None:
+        """Records by which version of all taxonomy rules of its tenant the document was classified."""
+        self._write(connection, "set_rules_version", document_id, rules_version=version)
 
     def _put_tags(
         self, connection: Connection[TupleRow], document_id: int, tags: Iterable[Tag], source: TagSource

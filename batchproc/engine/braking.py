@@ -35,6 +35,10 @@ class Braking:
         self._locked_since: float | None = None
         self._braked: dict[str, Braked] = {}
 
+    def change(self, jobs: int | None) -> None:
+        """From now on so many jobs are enough; what was seen before no longer counts."""
+        self._brake = Brake(jobs)
+
     def note(self, claim: Claim, moved: Transition) -> None:
         """An attempt was settled."""
         if not tells(moved):

@@ -43,7 +43,7 @@ class DatabaseLink:
         self._connect = connect
         self._store = store
         self._settling = settling
-        self._outage = Outage(outage_limit)
+        self._outage = self.outage = Outage(outage_limit)
         self._pause = pause
         self._apply = apply
         self._connection: Connection[TupleRow] | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from batchproc.engine.ready import Scope
+from batchproc.engine.window import WindowWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,4 @@ class DispatchOptions:
     forever: bool = False
     max_jobs: int | None = None
     scope: Scope = field(default_factory=Scope)
+    window: WindowWatch = field(default_factory=WindowWatch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import psycopg
@@ -17,6 +18,7 @@ from batchproc.core.job import Claim, KindSpec, Lane
 from batchproc.core.packing import bundled
 from batchproc.core.rations import Rooms
 from batchproc.engine import news_reading
+from batchproc.engine.ahead import Ahead
 from batchproc.engine.alone import Alone
 from batchproc.engine.backends import LeftBackends
 from batchproc.engine.braking import Braking
@@ -26,6 +28,7 @@ from batchproc.engine.dispatch_options import DispatchOptions
 from batchproc.engine.draining import Draining
 from batchproc.engine.last_turns import LastTurns
 from batchproc.engine.news import NewsBox
+from batchproc.engine.outage import Outage
 from batchproc.engine.pool.worker_pool import Ended, NoFreeSlot, Work, WorkerPool
 from batchproc.engine.progress_notes import ProgressNotes
 from batchproc.engine.ready import ReadyQueues
@@ -72,13 +75,16 @@ class Dispatcher:
         self._braking = braking
         self._giving_up = giving_up
         self._alone = Alone(options.max_node_losses)
+        self._ahead = Ahead()
         self._backends = LeftBackends(store)
-        self._progress = ProgressNotes(store, pool)
+        self._progress = ProgressNotes(store, pool, settling.counts, run_id)
         self._draining = Draining(store, self._ready, run_id, options, giving_up)
-        self._stop = Stop(options.shutdown_grace, pool.drain)
+        self._stop = Stop(options.shutdown_grace, pool.drain, options.window)
         self._database = DatabaseLink(connect, store, settling, options.outage_limit, self._pause, self._apply)
         self._lease_is_lost = False
+        self._failed_meanwhile: Exception | None = None
         self.join_again: Callable[[Connection[TupleRow]], None] = lambda _: None
+        self.each_turn: Callable[[], None] = lambda: None
 
     @property
     def counts(self) -> Counts:
@@ -87,7 +93,20 @@ class Dispatcher:
     @property
     def stopping(self) -> bool:
         """Whether a stop was asked for."""
-        return self._stop.begun
+        return self._stop.asked
+
+    @property
+    def stop(self) -> Stop:
+        return self._stop
+
+    def reserve(self, workers: int) -> None:
+        """Keeps so many workers for interactive jobs from now on; in the dispatcher's own thread."""
+        self._options = replace(self._options, reserved=workers)
+
+    @property
+    def outage(self) -> Outage:
+        """What is known of failures of the database."""
+        return self._database.outage
 
     @property
     def holds_claims(self) -> bool:
@@ -108,6 +127,7 @@ class Dispatcher:
         self._database.open()
         while True:
             self._stop.heed()
+            self.each_turn()
             self._stop_what_the_lease_left()
             news_reading.heed(self._news, self._ready, self._settling, self._pool, self._braking, self._giving_up)
             self._collect()
@@ -172,13 +192,24 @@ class Dispatcher:
 
     def _collect(self) -> None:
         self._note(self._pool.poll())
+        if self._failed_meanwhile is not None:
+            raise self._failed_meanwhile
         self._backends.end(self.connection)
+
+    def _look_meanwhile(self) -> None:
+        """Takes up what has ended while the database is at work; what fails then is told after the tick."""
+        try:
+            self._note(self._pool.poll())
+        except Exception as error:  # noqa: BLE001 - else nobody would know what the tick has claimed
+            self._failed_meanwhile = error
 
     def _note(self, ended: Sequence[Ended]) -> None:
         self._backends.note(ended)
         self._settling.ended(ended)
         for end in ended:
-            self._ready.ended(self._settling.held()[end.work.claim_id], end.seconds)
+            claim = self._settling.held()[end.work.claim_id]
+            self._ready.ended(claim, end.seconds)
+            self._ahead.ended(claim, end.seconds)
 
     def _tick_or_recover(self) -> bool:
         """A tick, whatever the database makes of it; False when there was nothing to do."""
@@ -214,6 +245,7 @@ class Dispatcher:
             run_id=self._run_id,
             after=self._ready.floors(turns),
             rooms=rooms,
+            meanwhile=self._look_meanwhile,
         )
         seconds = time.monotonic() - begun
         self._apply(self._settling.written(endings, settled))
@@ -222,10 +254,20 @@ class Dispatcher:
         return True
 
     def _choose(self) -> list[Turn]:
-        free, jobs_left = self._pool.free(), self._jobs_left()
+        free, jobs_left = self._pool.free() + self._room_ahead(), self._jobs_left()
         if free <= 0 or jobs_left == 0 or not self._may_claim or self._alone.blocks(self._settling.held()):
             return []
-        return self._ready.choose(free, self._bulk_room(), jobs=jobs_left, without=self._braking.unpaused)
+        without = self._braking.unpaused | self._options.window.withheld()
+        return self._ready.choose(free, self._bulk_room(), jobs=jobs_left, without=without)
+
+    def _room_ahead(self) -> int:
+        """How many slots may get jobs while they are still at others.
+
+        None where what waits would take the place of what could begin elsewhere: under a limit, in reserved slots.
+        """
+        if self._options.reserved or self._alone.is_near or self._ready.may_be_limited:
+            return 0
+        return self._pool.room_ahead() + (self._pool.free() if self._ahead.only_quick else 0)
 
     def _bulk_room(self) -> int | None:
         """How many of the free slots bulk jobs may take; None for all."""
@@ -272,13 +314,15 @@ class Dispatcher:
         claims, put_back = self._alone.sorted_out(claims, self._settling.held())
         self._give_back(put_back, "it has to run alone: it was there each time a node was lost")
         self._settling.hold(claims)
+        self._settling.names.learn(self.connection, claims)
         if self._lease_is_lost:
             # It was lost while the claim was on its way: these jobs may be somebody else's in a moment.
             self._give_back(claims, _LEASE_LOST)
             return
+        # Over the free slots only: what goes ahead had better be in whole bundles.
         for bundle in bundled(claims, self._specs, self._pool.free(), bulk=self._bulk_room()):
             try:
-                self._pool.submit(*map(self._work, bundle))
+                self._pool.submit(*map(self._work, bundle), is_quick=self._ahead.is_quick(bundle))
             except NoFreeSlot:
                 # An idle worker died between the choice and the claim.
                 self._give_back(bundle, "its worker died before it began")
@@ -371,6 +415,7 @@ class Dispatcher:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self._stop.heed()
+            self.each_turn()
             if self._stop.due:
                 raise EnvironmentFault(
                     "the node was stopped while the database failed", "what was claimed is taken back by the next run"

@@ -56,12 +56,12 @@ class Draining:
     def has_to_wait(self, connection: Connection[TupleRow]) -> bool:
         """Whether something is left that the ready queues do not know of, or cannot give yet.
 
-        That is: a retry that this run caused and that is due within ``drain_wait``, claims of a dead node that wait
-        for their rescue or for the end of its lease, what waited for a storage and is taken up, a queue whose first
-        job somebody holds locked, and jobs to be given up because nobody has their languages.
+        That is: a retry that this run caused and that is due within ``drain_wait`` (and the run's window), claims of a
+        dead node that wait for their rescue or for the end of its lease, what waited for a storage and is taken up, a
+        queue whose first job somebody holds locked, and jobs to be given up because nobody has their languages.
         """
         # First what will become available, then what is: housekeeping moves jobs from the one to the other meanwhile.
-        retries, expired = self._store.undrained(connection, self._run_id, self._options.drain_wait)
+        retries, expired = self._store.undrained(connection, self._run_id, self._longest_wait())
         self._ready.hint(self._store.promote(connection))
         takes_up = self._store.takes_up
         waiting = [found for found in self._store.ready(connection) if self._ready.in_scope(found.queue)]
@@ -75,6 +75,12 @@ class Draining:
         ):
             return True
         return self._giving_up is not None and self._giving_up.has_to_wait(connection)
+
+    def _longest_wait(self) -> float:
+        """Seconds from now within which a retry has to be due."""
+        claims_end = self._options.window.until_claims_end(self._options.shutdown_grace)
+        wait = self._options.drain_wait
+        return wait if claims_end is None else max(0.0, min(wait, claims_end))
 
     def _are_locked(self, connection: Connection[TupleRow], waiting: Sequence[ReadyQueue]) -> bool:
         """Whether somebody, such as an operator's open transaction, holds the first job of a queue locked.

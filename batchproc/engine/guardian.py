@@ -20,14 +20,16 @@ from collections.abc import Callable, Iterable
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.engine import signals, workdir
-from batchproc.engine.pool import process_tree, processes
+from batchproc.engine.pool import process_title, process_tree, processes
 from batchproc.engine.pool.processes import ProcessId
 
 # They have no meaning here. A node that dies of one is cleaned up after, a guardian would not be.
 _PASSED_ON_AS_THEY_ARE = frozenset({signal.SIGUSR1, signal.SIGUSR2})
 
 
-def guarded(node: Callable[[], int], spared: Callable[[], Iterable[ProcessId]] = tuple) -> int:
+def guarded(
+    node: Callable[[], int], spared: Callable[[], Iterable[ProcessId]] = tuple, *, hangups_reload: bool = False
+) -> int:
     """Runs ``node`` in a child process. Both processes return, with its exit code, and have to end with that.
 
     To be called in the main thread, when there is no other, and no connection is open that only one of them may use.
@@ -36,6 +38,7 @@ def guarded(node: Callable[[], int], spared: Callable[[], Iterable[ProcessId]] =
     Args:
         spared: asked when the node has ended: what is to live on although it may be below it, such as a database server
             that was started again.
+        hangups_reload: to the node SIGHUP is no stop, see ``signals``.
 
     Raises:
         EnvironmentFault: in the guardian, when the node was killed or could not be started.
@@ -55,9 +58,11 @@ def guarded(node: Callable[[], int], spared: Callable[[], Iterable[ProcessId]] =
         ) from None
     if node_pid == 0:
         _bind_to(guardian_pid)
-        signals.hear_from_now_on()
+        process_title.show("batchproc node: starting")
+        signals.hear_from_now_on(hangups_reload=hangups_reload)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         return node()
+    process_title.show(f"batchproc guardian: {process_title.command()}")
     exit_code = _watch(node_pid, heeded)
     process_tree.kill_descendants(guardian_pid, spared=others | frozenset(spared()))
     _bury(node_pid)

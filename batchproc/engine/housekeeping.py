@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
 
 import psycopg
@@ -13,12 +13,13 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.errors import BatchprocError
 from batchproc.core.fairness import Queue
-from batchproc.core.job import JobState, KindSpec
+from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.core.outcome import ErrorClass, Failed
 from batchproc.engine.bad_pages import PageBlame
 from batchproc.engine.calm import Calm
 from batchproc.engine.gone_storages import GoneStorages
 from batchproc.engine.last_turns import LastTurns
+from batchproc.engine.meters import Meters
 from batchproc.engine.news import CancelRequested, Faulted, Hinted, NewsBox, ReadyNow, Rescued
 from batchproc.engine.outage import Outage
 from batchproc.engine.unserved import GivingUp
@@ -42,6 +43,7 @@ class Housekeeping:
         giving_up: looks for jobs whose languages nobody has; without it none is given up.
         gone: puts off what lies on a storage that is gone; without it each job finds that out by itself.
         turns: is written now and then.
+        meters: are told of every claim of a dead node that was taken back.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Housekeeping:
         giving_up: GivingUp | None = None,
         gone: GoneStorages | None = None,
         turns: LastTurns | None = None,
+        meters: Meters | None = None,
     ) -> None:
         self._store = store
         self._connect = connect
@@ -73,6 +76,7 @@ class Housekeeping:
         self._giving_up = giving_up
         self._gone = gone
         self._turns = turns or LastTurns()
+        self._meters = meters or Meters()
         self._pause = 0.0
         self._stop = Event()
         self._thread = Thread(target=self._keep, name="housekeeping", daemon=True)
@@ -167,11 +171,19 @@ class Housekeeping:
         if alone := [ending for ending in endings if ending.also is not None]:
             settled.states.update(self._store.settle_one_by_one(connection, alone, rescue=True).states)
         if settled.states:
+            self._count(claims, endings, settled)
             discarded = sum(state is JobState.DISCARDED for state in settled.states.values())
             logger.warning("took back {} jobs of nodes whose lease has ended", len(settled.states))
             self._news.tell(Rescued(len(settled.states), discarded))
             for claim in claims:
                 self._news.tell(Hinted(Queue(claim.lane, claim.tenant_id, claim.kind)))
+
+    def _count(self, claims: Sequence[Claim], endings: Sequence[Ended], settled: Settled) -> None:
+        by_id = {claim.claim_id: claim for claim in claims}
+        for ending in endings:
+            claim_id = ending.transition.claim_id
+            if (stored := settled.states.get(claim_id)) is not None:
+                self._meters.rescued(by_id[claim_id], ending.transition, stored)
 
     def _take_back(self, connection: Connection[TupleRow], endings: list[Ended]) -> Settled:
         try:

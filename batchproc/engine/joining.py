@@ -12,7 +12,8 @@ from batchproc.database import Session, require_session
 from batchproc.engine import signals
 from batchproc.engine.last_turns import LastTurns
 from batchproc.engine.outage import Outage
-from batchproc.engine.ready import Scope
+from batchproc.engine.run_report import RunOptions
+from batchproc.queue.exclusive import ExclusiveRun
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.settings import Settings
 
@@ -26,6 +27,7 @@ class Joining:
         connect: opens a connection as the dispatcher's.
         connect_directly: past a transaction pooler; None when nothing stands in between.
         turns: learns whose turn comes first.
+        exclusive: is taken before anything else; None for a run that does not care for others.
     """
 
     def __init__(
@@ -35,19 +37,22 @@ class Joining:
         connect_directly: Callable[[], Session] | None,
         store: NodeStore,
         turns: LastTurns,
+        exclusive: ExclusiveRun | None = None,
     ) -> None:
         self._settings = settings
         self._connect = connect
         self._connect_directly = connect_directly
         self._store = store
         self._turns = turns
+        self._exclusive = exclusive
 
-    def join(self, facts: NodeFacts, scope: Scope) -> int:
+    def join(self, facts: NodeFacts, options: RunOptions) -> int:
         """The id of the run that has begun.
 
         Raises:
             EnvironmentFault: the database was away for too long, or until a stop was asked for; or only
                 ``database.direct_url`` does not work: that is more likely to be wrong than away.
+            AnotherRun: the run is exclusive, and another one is active.
             UsageError: resources behind a pooler without ``database.direct_url``.
         """
         outage = Outage(self._settings.database.outage_limit)
@@ -57,22 +62,23 @@ class Joining:
                     self._require_sessions(connection)
                     fault = self._direct_fault()
                     if fault is None:
-                        return self._begin(connection, facts, scope)
+                        return self._begin(connection, facts, options)
             except (psycopg.OperationalError, EnvironmentFault) as error:
                 outage.failed(error)
                 self._pause(error)
             else:
                 raise fault
 
-    def _begin(self, connection: Session, facts: NodeFacts, scope: Scope) -> int:
+    def _begin(self, connection: Session, facts: NodeFacts, options: RunOptions) -> int:
+        if self._exclusive is not None:
+            self._exclusive.take(connection)
         self._store.join(connection, facts, self._settings.dispatch.lease)
         self._turns.load(connection)
-        wanted = {
-            "tenant_ids": sorted(scope.tenant_ids),
-            "kinds": sorted(scope.kinds),
-            "lanes": sorted(scope.lanes),
-        }
-        return self._store.start_run(connection, wanted)
+        wanted = options.scope.plain() | ({"single": True} if options.single else {})
+        run_id = self._store.start_run(connection, wanted)
+        if self._exclusive is not None:
+            self._exclusive.began(run_id)
+        return run_id
 
     def _require_sessions(self, connection: Session) -> None:
         if self._settings.resources and self._settings.database.direct_url is None:

@@ -37,6 +37,8 @@ class Lease:
             again only after ``renewed``.
         held: told with each renewal which claims the node holds by the database's word.
         calm: is told of every renewal.
+        also: renews what the node holds besides, on the same connection; False when that is lost, and with it the
+            lease.
     """
 
     def __init__(
@@ -47,7 +49,9 @@ class Lease:
         lost: Callable[[], None],
         held: Callable[[list[Claim]], None] = lambda _: None,
         calm: Calm | None = None,
+        also: Callable[[Connection[TupleRow]], bool] = lambda _: True,
     ) -> None:
+        self._also = also
         self._store = store
         self._connect = connect
         self._seconds = seconds
@@ -112,7 +116,7 @@ class Lease:
         try:
             with self._calm.asking("lease"):
                 connection = connection or self._connect()
-                lives = self._store.renew(connection, self._seconds)
+                lives = self._also(connection) and self._store.renew(connection, self._seconds)
                 held = self._store.held(connection) if lives else []
         except (psycopg.Error, BatchprocError) as error:
             logger.warning("the lease could not be renewed: {}", type(error).__name__)

@@ -36,6 +36,8 @@ def heed(
                 settling.counts.rescue(item.jobs, item.discarded)
             case GivenUp():
                 settling.counts.give_up(FAILURE_CODE, len(item.jobs))
+                for kind, _ in item.jobs:
+                    settling.meters.given_up(kind, FAILURE_CODE)
                 if item.brakes:
                     braking.note_given_up(item.jobs, FAILURE_CODE)
                 if giving_up is not None:

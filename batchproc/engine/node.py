@@ -6,8 +6,9 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import psycopg
@@ -34,18 +35,26 @@ from batchproc.engine.housekeeping import Housekeeping
 from batchproc.engine.joining import Joining
 from batchproc.engine.last_turns import LastTurns
 from batchproc.engine.lease import Lease
+from batchproc.engine.meters import Meters, Slots
 from batchproc.engine.news import Held, NewsBox
+from batchproc.engine.night import Night
 from batchproc.engine.outage import Outage
 from batchproc.engine.pool import forkserver
-from batchproc.engine.pool.worker_pool import Entry, PoolOptions, WorkerPool
+from batchproc.engine.pool.worker_pool import Ended, Entry, PoolOptions, WorkerPool
 from batchproc.engine.ready import Scope
+from batchproc.engine.reloadable import brake_jobs, takers
+from batchproc.engine.reloading import Reloading
 from batchproc.engine.run_report import RunOptions, RunReport
+from batchproc.engine.sd_notify import Notifier
+from batchproc.engine.service import Service
 from batchproc.engine.settling import Settling
 from batchproc.engine.signals import stopping_signals
+from batchproc.engine.tenant_names import TenantNames
 from batchproc.engine.unserved import PATIENCE, GivingUp
 from batchproc.engine.workdir import node_folder
+from batchproc.queue.exclusive import ExclusiveRun
 from batchproc.queue.kind_store import KindStore
-from batchproc.queue.node_store import NodeFacts, NodeStore
+from batchproc.queue.node_store import TICK_SETTINGS, NodeFacts, NodeStore
 from batchproc.queue.turn_store import TurnStore
 from batchproc.settings import Settings
 from batchproc.version import __version__
@@ -69,6 +78,10 @@ class Node:
         direct_url: the same database past a transaction pooler, for LISTEN.
         observe: told every outcome, with the attempt's seconds, before it is written.
         revive: called before the dispatcher connects; starts a server of our own that has died, without waiting.
+        notifier: is told when this node works, and when it stops.
+        read_again: reads the settings again, when SIGHUP asks for it; None leaves them as they are.
+        meters: count what it does.
+        notes: a folder for the workers' notes of each attempt, for somebody who looks at one job alone.
     """
 
     def __init__(
@@ -80,6 +93,10 @@ class Node:
         *,
         log_to_stderr: bool = True,
         revive: Callable[[], None] = lambda: None,
+        notifier: Notifier | None = None,
+        read_again: Callable[[], Settings] | None = None,
+        notes: Path | None = None,
+        meters: Meters | None = None,
     ) -> None:
         self._settings = settings
         self._database_url = database_url
@@ -87,12 +104,19 @@ class Node:
         self._observe = observe
         self._log_to_stderr = log_to_stderr
         self._revive = revive
+        self._notifier = notifier or Notifier()
+        self._read_again = read_again
+        self._accepted: Collection[str] = settings.run.accept_codes
+        self._notes = notes
+        self._meters = meters or Meters()
+        self._quiet_outage = self._housekeeping_outage()
         self._calm = Calm(settings.dispatch.lease)
 
     def run(self, options: RunOptions) -> RunReport:
         """Runs until there is nothing left to do, or until SIGTERM or SIGINT.
 
         Raises:
+            AnotherRun: it is to be the only one, and is not.
             EnvironmentFault: the database is gone for too long, or workers cannot start.
             UsageError: the settings' handlers cannot be imported, or ``job_id`` does not wait.
         """
@@ -108,20 +132,24 @@ class Node:
             warnings = _warned_of(self._settings, known)
             store = self._store(node_id, known)
             braking, gone = self._braking(options), GoneStorages(store)
+            night = Night(self._settings.database.schema_name, options)
             settling = Settling(
                 store,
                 known.specs,
                 self._settings.retry.max_node_losses,
-                self._observe,
+                night.noting(self._observe),
                 settled=_both(braking.note, gone.note),
                 blame=PageBlame(self._settings.database.schema_name, known.specs, self._settings.retry.max_node_losses),
+                names=TenantNames(self._settings.database.schema_name),
+                meters=self._meters,
             )
-            pool = stack.enter_context(self._pool(store, options.workers))
+            pool = stack.enter_context(self._pool(store, options.workers, settling.prepare))
             news = NewsBox()
             stack.callback(news.close)
             turns = LastTurns(TurnStore(self._settings.database.schema_name, node_id))
-            joining = Joining(self._settings, self._connect, self._direct_sessions(), store, turns)
-            run_id = joining.join(self._facts(node_id, known, options), options.scope)
+            exclusive = self._exclusive(options)
+            joining = Joining(self._settings, self._connect, self._direct_sessions(), store, turns, exclusive)
+            run_id = joining.join(self._facts(node_id, known, options), options)
             giving_up = self._giving_up(store, known, news, run_id, options)
             store.take_up(run_id, _STORAGE_PAUSE if options.forever else None)
             dispatcher = Dispatcher(
@@ -131,38 +159,45 @@ class Node:
                 news,
                 settling,
                 known.specs,
-                self._dispatch_options(options),
+                self._dispatch_options(options, night),
                 run_id,
                 braking,
                 giving_up,
                 turns,
             )
             stack.callback(dispatcher.close)
-            stack.enter_context(stopping_signals(dispatcher.request_stop))
+            self._meters.begin(
+                Slots(options.workers, lambda: len(pool.running())), [dispatcher.outage, self._quiet_outage]
+            )
+            service = self._service(dispatcher, braking, news, options)
+            stack.enter_context(stopping_signals(dispatcher.request_stop, service.ask_reload))
             stack.enter_context(self._housekeeping(store, known, news, giving_up, gone, turns))
-            stack.enter_context(self._lease(store, known, options, dispatcher, news))
+            stack.enter_context(self._lease(store, known, options, dispatcher, news, exclusive))
             try:
+                dispatcher.insist(night.begin)
                 _drive(dispatcher, options)
                 braked = dispatcher.insist(lambda connection: braking.standing(connection, known.specs, options))
                 dispatcher.counts.storages.update(gone.jobs())
                 dispatcher.insist(turns.write)
-                report = self._leave(store, dispatcher, run_id, options, started, braked)
+                report = self._leave(store, dispatcher, run_id, night, started, braked)
+                if exclusive is not None:
+                    dispatcher.insist(exclusive.release)
                 return replace(report, warnings=warnings)
             except BaseException as error:
                 dispatcher.abandon()
-                self._leave_after(error, store, dispatcher, run_id, turns)
+                self._leave_after(error, store, dispatcher, run_id, turns, exclusive)
                 raise
 
     # -- the parts
 
     def _connect(self) -> Session:
         self._revive()
-        return self._connect_to(self._database_url)
+        return self._connect_to(self._database_url, TICK_SETTINGS)
 
     def _connect_directly(self) -> Session:
         return self._connect_to(self._direct_url)
 
-    def _connect_to(self, url: str) -> Session:
+    def _connect_to(self, url: str, more: Mapping[str, str] | None = None) -> Session:
         # A server that is silent for longer than a lease is given up; it ends the statement itself before that.
         patience = max(_LEAST_PATIENCE, self._settings.dispatch.lease)
         settings = {
@@ -171,6 +206,7 @@ class Node:
             # Whatever the database's default is: a snapshot from before the lock of the limits would not show what
             # others claimed meanwhile.
             "default_transaction_isolation": "read committed",
+            **(more or {}),
         }
         return connect(
             url, application_name=_APPLICATION, connect_timeout=_CONNECT_SECONDS, settings=settings, patience=patience
@@ -189,7 +225,7 @@ class Node:
         )
 
     @contextlib.contextmanager
-    def _pool(self, store: NodeStore, workers: int) -> Iterator[WorkerPool]:
+    def _pool(self, store: NodeStore, workers: int, heard: Callable[[Sequence[Ended]], None]) -> Iterator[WorkerPool]:
         settings = self._settings.pool
         with node_folder() as folder:
             options = PoolOptions(
@@ -201,9 +237,9 @@ class Node:
                 memory_limit_mb=settings.memory_limit_mb,
                 nice=settings.nice,
             )
-            told = worker.WorkerOptions(self._database_url, self._settings, self._log_to_stderr)
+            told = worker.WorkerOptions(self._database_url, self._settings, self._log_to_stderr, self._notes)
             entry = Entry(worker.run, worker.initialize, (told,))
-            pool = WorkerPool(options, entry)
+            pool = WorkerPool(options, entry, heard)
             try:
                 pool.start()
                 yield pool
@@ -239,11 +275,12 @@ class Node:
             poll_interval=settings.dispatch.poll_interval,
             lease=settings.dispatch.lease,
             calm=self._calm,
-            outage=self._housekeeping_outage(),
+            outage=self._quiet_outage,
             max_node_losses=settings.retry.max_node_losses,
             giving_up=giving_up,
             gone=gone,
             turns=turns,
+            meters=self._meters,
         )
         housekeeping.start()
         try:
@@ -259,10 +296,13 @@ class Node:
         options: RunOptions,
         dispatcher: Dispatcher,
         news: NewsBox,
+        exclusive: ExclusiveRun | None,
     ) -> Iterator[None]:
         seconds = self._settings.dispatch.lease
 
         def joined_again(connection: Connection[TupleRow]) -> None:
+            if exclusive is not None:
+                exclusive.take(connection, again=True)
             # Not known as this node's before it has joined: the lease's thread would find that it has no lease.
             node_id, asked = uuid4(), time.monotonic()
             store.join(connection, self._facts(node_id, known, options), seconds)
@@ -276,6 +316,7 @@ class Node:
             dispatcher.lease_lost,
             lambda claims: news.tell(Held(claims)),
             self._calm,
+            also=exclusive.renew if exclusive is not None else lambda _: True,
         )
         dispatcher.join_again = joined_again
         lease.start()
@@ -325,11 +366,26 @@ class Node:
         )
 
     def _braking(self, options: RunOptions) -> Braking:
-        jobs = self._settings.dispatch.brake
-        kind_store = KindStore(self._settings.database.schema_name)
-        return Braking(kind_store, None if options.single or jobs == "off" else jobs)
+        return Braking(KindStore(self._settings.database.schema_name), brake_jobs(self._settings, options))
 
-    def _dispatch_options(self, options: RunOptions) -> DispatchOptions:
+    def _exclusive(self, options: RunOptions) -> ExclusiveRun | None:
+        if not options.exclusive:
+            return None
+        return ExclusiveRun(self._settings.database.schema_name, options.scope.plain(), self._settings.dispatch.lease)
+
+    def _service(self, dispatcher: Dispatcher, braking: Braking, news: NewsBox, options: RunOptions) -> Service:
+        """What goes on with each of the dispatcher's turns."""
+
+        def accept(codes: Collection[str]) -> None:
+            self._accepted = codes
+
+        taken = takers(dispatcher, braking, accept, options, log_to_stderr=self._log_to_stderr)
+        reload = Reloading(self._settings, self._read_again, taken)
+        service = Service(self._notifier, lambda: dispatcher.stop.begun, news.wake, reload.reload)
+        dispatcher.each_turn = service.turn
+        return service
+
+    def _dispatch_options(self, options: RunOptions, night: Night) -> DispatchOptions:
         dispatch = self._settings.dispatch
         return DispatchOptions(
             workers=options.workers,
@@ -345,6 +401,7 @@ class Node:
             forever=options.forever,
             max_jobs=1 if options.job_id is not None else options.max_jobs,
             scope=options.scope,
+            window=night.watch,
         )
 
     def _leave(
@@ -352,7 +409,7 @@ class Node:
         store: NodeStore,
         dispatcher: Dispatcher,
         run_id: int,
-        options: RunOptions,
+        night: Night,
         started: float,
         braked: tuple[Braked, ...],
     ) -> RunReport:
@@ -360,26 +417,36 @@ class Node:
         if counts.discarded:
             told = dispatcher.insist(lambda connection: store.ranges_told_otherwise(connection, run_id))
             counts.forget_discarded(told)
-        exit_code = 3 if braked else counts.exit_code(self._settings.run.accept_codes)
-        scope = options.scope
-        left = dispatcher.insist(
-            lambda connection: store.count_left(
-                connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
-            )
+        exit_code = 3 if braked else counts.exit_code(self._accepted)
+        left = dispatcher.insist(lambda connection: night.left(connection, ended=dispatcher.stop.for_window))
+        report = RunReport(
+            run_id=run_id,
+            counts=counts,
+            seconds=time.monotonic() - started,
+            exit_code=exit_code,
+            stopped=dispatcher.stopping,
+            braked=braked,
+            **left,
         )
-        seconds = time.monotonic() - started
-        report = RunReport(run_id, counts, left, seconds, exit_code, dispatcher.stopping, braked)
-        final = counts.plain() | {"left": left}
+        final = counts.plain() | {"left": report.left}
         dispatcher.insist(lambda connection: store.finish_run(connection, run_id, exit_code, final))
         dispatcher.insist(store.leave)
         return report
 
     def _leave_after(
-        self, error: BaseException, store: NodeStore, dispatcher: Dispatcher, run_id: int, turns: LastTurns
+        self,
+        error: BaseException,
+        store: NodeStore,
+        dispatcher: Dispatcher,
+        run_id: int,
+        turns: LastTurns,
+        exclusive: ExclusiveRun | None,
     ) -> None:
         exit_code = error.exit_code if isinstance(error, BatchprocError) else 3
         try:
             turns.write(dispatcher.connection)
+            if exclusive is not None:
+                exclusive.release(dispatcher.connection)
             store.finish_run(dispatcher.connection, run_id, exit_code, dispatcher.counts.plain())
             if not dispatcher.holds_claims:
                 store.leave(dispatcher.connection)

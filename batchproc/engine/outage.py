@@ -33,6 +33,15 @@ class Outage:
         self._since: float | None = None
         self._latest = 0.0
         self._cause = ""
+        self._seconds = 0.0
+        self.count = 0
+        """Outages that have begun."""
+
+    @property
+    def seconds(self) -> float:
+        """How long they took, with that which goes on; to be asked from any thread."""
+        since = self._since
+        return self._seconds + (0.0 if since is None else max(self._latest, since) - since)
 
     def failed(self, error: psycopg.Error | BatchprocError) -> None:
         """Takes note of a failure, and logs each cause once.
@@ -43,7 +52,9 @@ class Outage:
         cause = _described(error)
         now = time.monotonic()
         if self._since is None or now - self._latest > _CALM:
+            self._close()
             self._since, self._cause = now, ""
+            self.count += 1
         self._latest = now
         if cause != self._cause:
             logger.warning("the database failed ({}), trying again", cause)
@@ -59,8 +70,12 @@ class Outage:
         if self._since is None:
             return False
         logger.info("the database works again after {:.1f} s", time.monotonic() - self._since)
-        self._since, self._cause = None, ""
+        self._latest = time.monotonic()
+        self._close()
         return True
+
+    def _close(self) -> None:
+        self._seconds, self._since, self._cause = self.seconds, None, ""
 
 
 def _described(error: psycopg.Error | BatchprocError) -> str:

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from batchproc.core.fairness import FairShare, Queue, Turn
@@ -34,6 +35,10 @@ class Scope:
     tenant_ids: frozenset[int] = frozenset()
     kinds: frozenset[str] = frozenset()
     lanes: frozenset[int] = frozenset()
+
+    def plain(self) -> dict[str, Any]:
+        """As it is stored with a run."""
+        return {"tenant_ids": sorted(self.tenant_ids), "kinds": sorted(self.kinds), "lanes": sorted(self.lanes)}
 
     def holds(self, queue: Queue) -> bool:
         return (
@@ -170,6 +175,11 @@ class ReadyQueues:
                 self._share.remove(queue)
                 self._heed(self._rations.emptied(queue))
         return self._share.choose(free, bulk_room=bulk_room, jobs=jobs)
+
+    @property
+    def may_be_limited(self) -> bool:
+        """Whether any kind or tenant may have a limit or a rate."""
+        return self._rooms is None or bool(self._rooms.kinds or self._rooms.tenants)
 
     def limited(self, turns: Sequence[Turn]) -> bool:
         """Whether a limit may apply to any of these queues."""

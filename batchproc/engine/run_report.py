@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from batchproc.core.brake import Braked
 from batchproc.engine.counts import Counts
 from batchproc.engine.ready import Scope
+from batchproc.engine.window import Window
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What one ``run`` was asked for. ``job_id``: that job alone, due or not."""
+    """What one ``run`` was asked for. ``job_id``: that job alone, due or not.
+
+    ``window``: the time that it has, None for as long as it takes. ``exclusive``: it gives way to any other run.
+    """
 
     workers: int
     forever: bool = False
     max_jobs: int | None = None
     job_id: int | None = None
     scope: Scope = field(default_factory=Scope)
+    window: Window | None = None
+    exclusive: bool = False
 
     @property
     def single(self) -> bool:
@@ -29,8 +36,16 @@ class RunOptions:
 class RunReport:
     """What a run did. ``left``: jobs of its scope that still wait. ``seconds``: from start to end.
 
-    ``stopped``: it ended because it was asked to. ``braked``: kinds that a brake has paused, in this run or before.
-    ``warnings``: what of its settings cannot mean what it says.
+    Attributes:
+        stopped: it ended because a signal asked it to.
+        braked: kinds that a brake has paused, in this run or before.
+        warnings: what of its settings cannot mean what it says.
+        left_by_kind: ``left``, by kind.
+        window_ended: its window (``--until``) ended before everything was done.
+        nights_left: how many windows like this one what is left would take, at least 1; None when the window did not
+            end it, or nobody knows how long such jobs take.
+        too_long: kinds with jobs left of which one takes longer than the whole window, with the seconds that it is
+            expected to take: they are never claimed in such a window.
     """
 
     run_id: int
@@ -41,3 +56,7 @@ class RunReport:
     stopped: bool = False
     braked: tuple[Braked, ...] = ()
     warnings: tuple[str, ...] = ()
+    left_by_kind: Mapping[str, int] = field(default_factory=dict)
+    window_ended: bool = False
+    nights_left: int | None = None
+    too_long: Mapping[str, float] = field(default_factory=dict)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -19,10 +18,12 @@ from batchproc.documents.bad_pages import BegunPage
 from batchproc.engine.bad_pages import PageBlame
 from batchproc.engine.counts import Counts
 from batchproc.engine.decision import decide
+from batchproc.engine.meters import Meters
 from batchproc.engine.pool.worker_pool import Ended as WorkEnded
 from batchproc.engine.pool.worker_pool import Work
 from batchproc.engine.stuck import StuckEndings
-from batchproc.queue.endings import recognised
+from batchproc.engine.tenant_names import TenantNames
+from batchproc.queue.endings import ending_json, recognised
 from batchproc.queue.hints import Hint
 from batchproc.queue.node_store import Ended, NodeStore, Settled
 
@@ -44,6 +45,8 @@ class Settling:
         observe: told every outcome before it is written, for the log and for ``--once``.
         settled: told every ending that was written.
         blame: decides endings that may be a page's fault; without it none is.
+        names: of the tenants, for the log; without them it has their ids.
+        meters: are told of every attempt that ends, and of every ending that was written.
     """
 
     def __init__(
@@ -54,6 +57,8 @@ class Settling:
         observe: Callable[[Claim, Outcome, float], None],
         settled: Callable[[Claim, Transition], None] = lambda *_: None,
         blame: PageBlame | None = None,
+        names: TenantNames | None = None,
+        meters: Meters | None = None,
     ) -> None:
         self._store = store
         self._specs = specs
@@ -61,7 +66,10 @@ class Settling:
         self._observe = observe
         self._settled = settled
         self._blame = blame
+        self.meters = meters or Meters()
+        self.names = names or TenantNames("batchproc")
         self._pages: dict[UUID, BegunPage] = {}
+        self._prepared: dict[UUID, Ended] = {}
         self._claims: dict[UUID, Claim] = {}
         self._ended: list[WorkEnded] = []
         self.stuck = StuckEndings()
@@ -76,11 +84,23 @@ class Settling:
         """Every claim that is not settled yet, by its id."""
         return self._claims
 
+    def prepare(self, ended: Sequence[WorkEnded]) -> None:
+        """For the threads of the pool, before ``ended``: makes what is to be written, while the node's own thread waits
+        for the database. Of completed jobs alone: what becomes of others may depend on what the database says of them.
+        """
+        for end in ended:
+            claim = self._claims.get(end.work.claim_id)
+            if claim is not None and isinstance(end.outcome, Completed):
+                ending = Ended(self._decided(claim, end.outcome), end.worker_pid, end.seconds)
+                self._prepared[claim.claim_id] = ending._replace(as_json=ending_json(ending, self._specs))
+
     def ended(self, ended: Sequence[WorkEnded]) -> None:
         """What the pool says ended; logged and told to the observer."""
-        log.each([_told(self._claims[end.work.claim_id], end) for end in ended])
+        log.each([self._told(self._claims[end.work.claim_id], end) for end in ended])
         for end in ended:
-            self._observe(self._claims[end.work.claim_id], end.outcome, end.seconds)
+            claim = self._claims[end.work.claim_id]
+            self._observe(claim, end.outcome, end.seconds)
+            self.meters.ended(claim, end)
         self._ended.extend(ended)
 
     def give_back(self, claims: Sequence[Claim], reason: str) -> None:
@@ -125,13 +145,17 @@ class Settling:
         return [self._described_one(end) for end in ordered]
 
     def _described_one(self, end: WorkEnded) -> Ended:
+        prepared = self._prepared.get(end.work.claim_id)
+        if prepared is not None:
+            return prepared
         claim, page = self._claims[end.work.claim_id], self._pages.get(end.work.claim_id)
         if self._blame is not None and page is not None and isinstance(end.outcome, Failed):
-            return replace(
-                self._blame.decided(claim, end.outcome, page), worker_pid=end.worker_pid, seconds=end.seconds
-            )
-        moved = decide(claim, end.outcome, self._specs, self._max_node_losses)
-        return Ended(moved, end.worker_pid, end.seconds)
+            decided = self._blame.decided(claim, end.outcome, page)
+            return decided._replace(worker_pid=end.worker_pid, seconds=end.seconds)
+        return Ended(self._decided(claim, end.outcome), end.worker_pid, end.seconds)
+
+    def _decided(self, claim: Claim, outcome: Outcome) -> Transition:
+        return decide(claim, outcome, self._specs, self._max_node_losses)
 
     def _concerns_page(self, end: WorkEnded) -> bool:
         return self._blame is not None and self._blame.concerns(self._claims[end.work.claim_id], end.outcome)
@@ -217,16 +241,18 @@ class Settling:
         self._ended = [end for end in self._ended if end.work.claim_id not in claim_ids]
         for claim_id in claim_ids:
             self._pages.pop(claim_id, None)
+            self._prepared.pop(claim_id, None)
         self.stuck.forget(claim_ids)
 
     def _count(self, claim: Claim, moved: Transition, stored: JobState) -> None:
         self.counts.add(moved, stored)
         self._settled(claim, moved)
+        self.meters.settled(claim, moved, stored)
 
-
-def _told(claim: Claim, end: WorkEnded) -> log.Line:
-    bound = {"job_id": claim.job_id, "kind": claim.kind, "attempt": claim.attempt}
-    return f"{_named(end.outcome)} after {end.seconds:.2f} s", bound
+    def _told(self, claim: Claim, end: WorkEnded) -> log.Line:
+        tenant = self.names.of(claim.tenant_id)
+        bound = {"job_id": claim.job_id, "tenant": tenant, "kind": claim.kind, "attempt": claim.attempt}
+        return f"{_named(end.outcome)} after {end.seconds:.2f} s", bound
 
 
 def _named(outcome: Outcome) -> str:

@@ -3,11 +3,14 @@
 A second signal means: at once. But one Ctrl-C, a closed terminal, ``timeout`` or systemd signal the whole group or
 cgroup, guardian and node alike. So the guardian passes its own on as others, ``PASSED_ON``: the node knows which way
 each has come, and that what came both ways was one.
+
+A service has no terminal that could be closed: there SIGHUP asks for its settings to be read again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import time
 from collections import deque
@@ -56,9 +59,16 @@ class Asks:
 
 
 class _Hearing:
-    """Takes the signals, and keeps what they ask for until somebody listens."""
+    """Takes the signals, and keeps what they ask for until somebody listens.
 
-    def __init__(self) -> None:
+    Args:
+        hangups_reload: SIGHUP asks for a reload, not for a stop.
+    """
+
+    def __init__(self, *, hangups_reload: bool = False) -> None:
+        self._hangups_reload = hangups_reload
+        self._reload_asked = False
+        self._reloader: Callable[[], None] | None = None
         self._asks = Asks()
         self._kept: deque[None] = deque()
         self._listener: Callable[[], None] | None = None
@@ -66,6 +76,10 @@ class _Hearing:
 
     def take(self, number: int, _frame: FrameType | None) -> None:
         # No log line: it could wait for the one that this signal has interrupted.
+        if self._hangups_reload and _ORIGINAL.get(number, number) == signal.SIGHUP:
+            self._reload_asked = True
+            self._tell_of_reload()
+            return
         asked = self._asks.hear(number, time.monotonic())
         self.heard = self.heard or asked > 0
         self._kept.extend([None] * asked)
@@ -79,13 +93,20 @@ class _Hearing:
         return bool(self._kept)
 
     @contextlib.contextmanager
-    def told_to(self, listener: Callable[[], None]) -> Iterator[None]:
-        self._listener = listener
+    def told_to(self, listener: Callable[[], None], reloader: Callable[[], None] | None = None) -> Iterator[None]:
+        self._listener, self._reloader = listener, reloader
         self._tell()
+        self._tell_of_reload()
         try:
             yield
         finally:
-            self._listener = None
+            self._listener = self._reloader = None
+
+    def _tell_of_reload(self) -> None:
+        reloader = self._reloader
+        if self._reload_asked and reloader is not None:
+            self._reload_asked = False
+            reloader()
 
     def _tell(self) -> None:
         # A signal may interrupt this very loop.
@@ -106,13 +127,25 @@ def heeded() -> frozenset[signal.Signals]:
     return frozenset({*STOPPING, AT_ONCE} - deaf)
 
 
-def hear_from_now_on() -> None:
+def has_terminal() -> bool:
+    """Whether this process has a terminal, which sends SIGHUP when it is closed (see tty(4))."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def hear_from_now_on(*, hangups_reload: bool = False) -> None:
     """For a node in a process of its own: until its end no signal kills it, and none that comes early is lost.
 
     Where nobody listens yet, or any more, a first one waits and a second raises KeyboardInterrupt.
+
+    Args:
+        hangups_reload: SIGHUP is no stop, but calls ``request_reload`` of ``stopping_signals``.
     """
     global _hearing
-    _hearing = _Hearing()
+    _hearing = _Hearing(hangups_reload=hangups_reload)
     for number in (*heeded(), *PASSED_ON.values()):
         signal.signal(number, _hearing.take)
 
@@ -128,13 +161,15 @@ def heard() -> bool:
 
 
 @contextlib.contextmanager
-def stopping_signals(request_stop: Callable[[], None]) -> Iterator[None]:
+def stopping_signals(
+    request_stop: Callable[[], None], request_reload: Callable[[], None] | None = None
+) -> Iterator[None]:
     """Within, SIGTERM, SIGINT and SIGHUP call ``request_stop`` once, SIGQUIT twice; in the main thread only.
 
     What was heard before, since ``hear_from_now_on``, is told at once.
     """
     if _hearing is not None:
-        with _hearing.told_to(request_stop):
+        with _hearing.told_to(request_stop, request_reload):
             yield
         return
     hearing = _Hearing()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import threading
@@ -13,7 +14,6 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import psycopg
-from loguru import logger
 from psycopg.rows import TupleRow
 from pydantic import ValidationError
 
@@ -21,7 +21,7 @@ from batchproc import log
 from batchproc.core.limits import ResultTooLarge
 from batchproc.core.outcome import ErrorClass, Failed, Interrupted, Outcome
 from batchproc.database import Session, SqlFolder, Unreachable, connect, is_lost
-from batchproc.engine import ending, lent_session
+from batchproc.engine import attempt_notes, ending, lent_session
 from batchproc.engine.pool import child_setup
 from batchproc.engine.worker_state import WorkerState
 from batchproc.handlers import registry
@@ -51,6 +51,9 @@ _BELIEVED_SECONDS = 5.0
 within that the node kills this worker before it loses a claim."""
 
 
+_NOT_NOTED = contextlib.nullcontext()
+
+
 class WorkerProgress(ProgressSink, Protocol):
     """The slot's progress record, as the worker writes it."""
 
@@ -65,6 +68,8 @@ class WorkerOptions:
     database_url: str
     settings: Settings
     log_to_stderr: bool = True
+    notes: Path | None = None
+    """A folder for the notes of each attempt (``attempt_notes``), for somebody who looks at one job alone."""
 
 
 class Worker:
@@ -108,6 +113,7 @@ class Worker:
             coming: job and claim ids of what this worker is to run next: they are loaded along with it.
         """
         pid = os.getpid()
+        log.of_job(job_id=job_id)
         self._make_workdir()
         try:
             patience = min(_DATABASE_PATIENCE, _PATIENT_PART * shortest_limit)
@@ -121,6 +127,7 @@ class Worker:
             return self.unexpected(error)
         finally:
             self._restore(job_id, pid)
+            log.of_job()
 
     def close(self) -> None:
         """Closes the database connection."""
@@ -179,6 +186,7 @@ class Worker:
         if row is None:
             return Interrupted("the claim was lost before the job started")
         tenant_id, tenant, kind, attempt, document_id, args, tenant_settings = row
+        log.of_job(job_id=job_id, tenant=tenant, kind=kind, attempt=attempt)
         entry = self._handlers.get(kind)
         if entry is None:
             return Failed(ErrorClass.PERMANENT, "unknown_kind", detail=f"no handler of kind {kind} in this worker")
@@ -196,12 +204,11 @@ class Worker:
             sink=self._progress,
             connect=self._lend,
         )
-        with logger.contextualize(job_id=job_id, tenant=tenant, kind=kind, attempt=attempt):
-            try:
-                return self._call(entry, context, args)
-            finally:
-                if not self._debug:  # else whoever looks into what was raised wants to try things
-                    context.end()
+        try:
+            return self._call(entry, context, args)
+        finally:
+            if not self._debug:  # else whoever looks into what was raised wants to try things
+                context.end()
 
     def _row(self, job_id: int, claim_id: UUID, patience: float, coming: Sequence[tuple[int, UUID]]) -> TupleRow | None:
         """The job, when it is still held by that claim: loaded with the first of its bundle, or a moment ago.
@@ -259,7 +266,8 @@ class Worker:
         except ValidationError as error:
             return Failed(ErrorClass.INVALID, "invalid_args", detail=describe_invalid(error))
         try:
-            returned = entry.function(context, *arguments)
+            with self._noting(context.job_id):
+                returned = entry.function(context, *arguments)
             return ending.completed(returned, context.follow_ups)
         except ResultTooLarge as error:
             return Failed(ErrorClass.PERMANENT, "result_too_large", detail=str(error))
@@ -281,6 +289,10 @@ class Worker:
                 # Whatever is wrong with it, such as a server that only reads, the next job gets a fresh one.
                 self.close()
             return self.unexpected(error)
+
+    def _noting(self, job_id: int) -> contextlib.AbstractContextManager[None]:
+        folder = self._options.notes
+        return _NOT_NOTED if folder is None else attempt_notes.noted(folder, job_id)
 
     def unexpected(self, error: BaseException) -> Failed:
         """The failure that an exception nobody declared stands for."""
@@ -306,7 +318,15 @@ def initialize(options: WorkerOptions) -> None:
         send_prints_to(logging.file)
 
     def set_up_log() -> None:
-        log.setup(logging.level, logging.format, logging.file, stderr=options.log_to_stderr, tells=False)
+        log.setup(
+            logging.level,
+            logging.format,
+            logging.file,
+            stderr=options.log_to_stderr,
+            tells=False,
+            rotate=logging.rotate,
+            keep=logging.keep,
+        )
 
     set_up_log()
     handlers = registry.for_settings(settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, Field
 
@@ -12,8 +12,10 @@ from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Failure
 from batchproc.handlers.registry import handler
 from batchproc.handlers.rules.files import FAILURE_CODES, RuleFolder
+from batchproc.handlers.rules.model import Versioned
 from batchproc.handlers.rules.patterns import SearchText
 from batchproc.handlers.rules.taxonomy import Finding, TaxonomyRule, apply
+from batchproc.handlers.rules.version import version_of
 
 LISTED_TAGS = 50
 
@@ -56,7 +58,8 @@ def classify(ctx: Context, args: ClassifyArgs) -> Classified:
     if document.current_revision is None:
         raise Failure("no_text", detail=f"document {document.document_id} has no text yet: enqueue ocr for it first")
     pages = ctx.documents.text(ctx.connection, document.document_id)
-    findings = list(_findings(ctx, pages))
+    rules = TAXONOMY.rules(ctx.settings.taxonomy.folder, ctx.tenant)
+    findings = list(_findings(ctx, rules, pages))
     tags = _tags(findings)
     pdf_title = document.fields.get("pdf_title")
     chosen = title.choose(
@@ -70,6 +73,7 @@ def classify(ctx: Context, args: ClassifyArgs) -> Classified:
         if chosen and ctx.documents.set_title(connection, document.document_id, chosen.text, chosen.source):
             shown = (chosen.text, chosen.source)
         ctx.documents.replace_rule_tags(connection, document.document_id, tags, source="rule")
+        ctx.documents.set_rules_version(connection, document.document_id, version_of(rules))
     if args.trigger == "upload":
         ctx.follow_up("workflow", {"trigger": "upload"})
     return Classified(
@@ -81,9 +85,8 @@ def classify(ctx: Context, args: ClassifyArgs) -> Classified:
     )
 
 
-def _findings(ctx: Context, pages: list[str]) -> Iterator[Finding]:
+def _findings(ctx: Context, rules: Sequence[Versioned[TaxonomyRule]], pages: list[str]) -> Iterator[Finding]:
     """What the rules find, in their order. Progress counts rules, and so tells which one hangs."""
-    rules = TAXONOMY.rules(ctx.settings.taxonomy.folder, ctx.tenant)
     text = SearchText(pages)
     if text.truncated:
         ctx.log.warning("the text is longer than rules look at; its end is left out")

@@ -31,7 +31,9 @@ from batchproc.queue.document_jobs import document_key
 FAILED_PAGES_SHOWN = 100
 # Of pages that nobody can read to the end: what the settle gave them, or the attempt after it.
 PAGE_CODES = frozenset({"stalled", "timeout", "poison", "out_of_memory", "page_failed"})
-_OTHER_CODES = frozenset({"password_file_missing", "permission_denied", "unknown_document", "no_space", "invalid_args"})
+_OTHER_CODES = frozenset(
+    {"password_file_missing", "permission_denied", "unknown_document", "no_space", "invalid_args", "being_read"}
+)
 
 
 class FailedPage(BaseModel):
@@ -42,7 +44,10 @@ class FailedPage(BaseModel):
 
 
 class OcrResult(BaseModel):
-    """What came of the pages. ``failed_pages`` names the first hundred; ``seconds`` is the time spent on pages."""
+    """What came of the pages. ``failed_pages`` names the first hundred; ``seconds`` is the time spent on pages.
+
+    ``partial``: the document ended so; one that was read as a pilot stays what it is.
+    """
 
     revision_id: int
     pages: int
@@ -132,8 +137,7 @@ def _read_document(ctx: Context, document: Document, args: OcrArgs) -> OcrResult
             # Without a unique key, which somebody else's job may have: then nobody would read these pages.
             ctx.follow_ups.append(FollowUp(ctx.kind, ranged, document.document_id, range_of=done.revision_id))
         return SplitResult(revision_id=done.revision_id, pages=done.pages, ranges=len(done.ranges))
-    _classify(ctx, document, args)
-    return _result(done)
+    return _ended(ctx, document, args, done)
 
 
 def _read_range(ctx: Context, document: Document, args: OcrArgs, pages: PageRange) -> RangeResult | None:
@@ -157,22 +161,24 @@ def _join(ctx: Context, document: Document, args: OcrArgs) -> OcrResult | None:
     except UnreadableDocument as error:
         raise Failure(error.code, detail=error.detail) from error
     _read_again(ctx, document, joining.read_again)
-    if done is None:
-        return None
-    _classify(ctx, document, args)
-    return _result(done)
+    return None if done is None else _ended(ctx, document, args, done)
 
 
 def _read_again(ctx: Context, document: Document, args: dict[str, Any] | None) -> None:
     """Of several parts that ask for it, one job comes."""
     if args is not None:
-        key = document_key(document.document_id)
+        key = document_key(document.document_id, pilot=bool(args.get("pilot")))
         ctx.follow_up(ctx.kind, args, document_id=document.document_id, unique=key)
 
 
-def _classify(ctx: Context, document: Document, args: OcrArgs) -> None:
+def _ended(ctx: Context, document: Document, args: OcrArgs, done: PageCounts) -> OcrResult:
+    """The result of a document that is read to its end; what follows it follows no pilot."""
+    result = _result(done)
+    if args.pilot:
+        return result.model_copy(update={"partial": False})
     follow_up = {} if args.trigger is None else {"trigger": args.trigger}
     ctx.follow_up("classify", follow_up, document_id=document.document_id)
+    return result
 
 
 def _guarded(ctx: Context, work: _Work, run: Callable[[], Done]) -> Done:

@@ -31,6 +31,7 @@ class OcrArgs(BaseModel, extra="forbid"):
     """What an ``ocr`` job may ask for; what it leaves out comes from the document, the tenant, the settings.
 
     ``pages``: ``failed`` reads the failed pages of the current revision only, and keeps the others as they are.
+    ``pilot`` reads to look at the result: it does not become current, and of the document nothing changes.
     ``range`` is for the jobs that a large document is split into: the first and last page of one of them, or ``join``.
     """
 
@@ -39,6 +40,7 @@ class OcrArgs(BaseModel, extra="forbid"):
     mode: OcrMode | None = None
     languages: Languages | None = None
     keep: KeepPolicy | None = None
+    pilot: bool = False
     trigger: Annotated[str, Field(max_length=100)] | None = None
     range: Annotated[tuple[int, int], AfterValidator(_ascending)] | Literal["join"] | None = None
 

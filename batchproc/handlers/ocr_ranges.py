@@ -16,7 +16,7 @@ from batchproc.documents.revisions import PageProgress, RevisionEnded, RevisionS
 from batchproc.documents.store import Document
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Failure
-from batchproc.handlers.ocr_options import OcrArgs, options_of, retention, spec_of
+from batchproc.handlers.ocr_options import OcrArgs, options_of, spec_of
 from batchproc.handlers.ocr_pages import PageCounts, PageReader, UnreadableDocument, loaded_engine, unfinished
 from batchproc.handlers.ocr_reading import complete, opened, require_options
 from batchproc.handlers.verified_originals import VerifiedOriginals
@@ -116,7 +116,8 @@ class RangeReading(_Part):
             return
         with self.ctx.transaction() as connection:
             # First, since it locks the document: whoever completes or restores a revision does so in this order.
-            self.ctx.documents.set_failure(connection, self._id, code, keep_status=False)
+            if not self._args.pilot:
+                self.ctx.documents.set_failure(connection, self._id, code, keep_status=False)
             found = self._revisions.open_revision(connection, self._id)
             split = self._split()
             if found is not None and split is not None and found.revision_id == split.revision.revision_id:
@@ -148,7 +149,7 @@ class RangeReading(_Part):
             self._wanted_no_more(split)
             return
         done = self._own_pages(split.revision.revision_id).values()
-        if any(page.state == "failed" for page in done):
+        if not self._args.pilot and any(page.state == "failed" for page in done):
             # Without the trigger: what follows an upload has followed the join.
             kept = self._args.model_dump(mode="json", include={"keep"}, exclude_none=True)
             self.read_again = kept | {"pages": "failed"}
@@ -209,7 +210,8 @@ class Joining(_Part):
     ) -> UnreadableDocument:
         code = counts.failed[0][1]
         self._revisions.abandon(connection, split.revision)
-        self.ctx.documents.set_failure(connection, self._id, code, keep_status=True)
+        if not self._args.pilot:
+            self.ctx.documents.set_failure(connection, self._id, code, keep_status=True)
         return UnreadableDocument(code, f"none of {counts.pages} pages could be read")
 
     def _completed(self, connection: Connection[TupleRow], split: SplitRevision, counts: PageCounts) -> PageCounts:
@@ -219,8 +221,7 @@ class Joining(_Part):
             return current
         assert split.findings is not None, "they are written when it is split"
         findings = replace(split.findings, status="partial" if counts.failed else "completed")
-        policy = retention(self.ctx, self._args)
-        complete(self.ctx, connection, self._revisions, self._id, counts.revision_id, findings, policy)
+        complete(self.ctx, connection, self._revisions, self._args, self._id, counts.revision_id, findings)
         return counts
 
     def _failed_as_before(

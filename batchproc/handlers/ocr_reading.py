@@ -11,14 +11,14 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.ranges import PageRange, balanced
-from batchproc.documents.current_revision import Findings, Retention
+from batchproc.documents.current_revision import Findings, Origin
 from batchproc.documents.original_faults import ORIGINAL_CODES
 from batchproc.documents.originals import Original
 from batchproc.documents.ranges import RangeStore
 from batchproc.documents.revisions import Attempt, Revision, RevisionSpec, RevisionStore
 from batchproc.documents.store import Document
 from batchproc.handlers.context import Context
-from batchproc.handlers.errors import Snooze
+from batchproc.handlers.errors import Failure, Snooze
 from batchproc.handlers.ocr_options import OcrArgs, asks_otherwise, options_of, page_options, retention, spec_of
 from batchproc.handlers.ocr_pages import PageCounts, PageReader, UnreadableDocument, loaded_engine, unfinished
 from batchproc.handlers.password_file import tenant_passwords
@@ -56,7 +56,6 @@ class Reading:
         self._args = args
         self._engine = loaded_engine(ctx.settings.ocr.tessdata)
         self._options = page_options(ctx, document, args)
-        self._retention = retention(ctx, args)
         self._revisions = RevisionStore(schema, tenant_id=ctx.tenant_id)
         self._ranges = RangeStore(schema, tenant_id=ctx.tenant_id)
         self._range_jobs = RangeJobs(schema, tenant_id=ctx.tenant_id)
@@ -75,6 +74,7 @@ class Reading:
             OcrFailure, OriginalError, UnreadableDocument: the document cannot be read.
             StorageGone, OSError: the storage does not answer.
             Snooze: the node stops, or another job reads the document.
+            Failure: a pilot finds that a job which is none has begun to read the document.
         """
         self._keep_own_options()
         require_options(self._engine, self._options)
@@ -93,11 +93,12 @@ class Reading:
             return self._finish(source, revision_id)
 
     def record_failure(self, code: str) -> None:
-        """Nothing comes of the revision, and the document shows why."""
+        """Nothing comes of the revision, and the document shows why, unless it was only a pilot."""
         with self.ctx.transaction() as connection:
             # First, since it locks the document: whoever completes or restores a revision does so in this order.
             # Text that was read before stays good, unless the original is not what was read.
-            self.ctx.documents.set_failure(connection, self._id, code, keep_status=code not in ORIGINAL_CODES)
+            if not self._args.pilot:
+                self.ctx.documents.set_failure(connection, self._id, code, keep_status=code not in ORIGINAL_CODES)
             self._give_up(connection)
 
     def _give_up(self, connection: Connection[TupleRow]) -> None:
@@ -150,6 +151,8 @@ class Reading:
         With the pages to keep already in it.
         """
         found = self._revisions.open_revision(self.ctx.connection, self._id)
+        if found is not None and self._args.pilot and not found.pilot:
+            raise Failure("being_read", detail="a job has begun to read the document, and its pages are not a pilot's")
         if found is not None and self._is_read_by_another(found):
             raise Snooze(BUSY_SECONDS)
         with self.ctx.transaction() as connection:
@@ -163,10 +166,11 @@ class Reading:
     def _taken(self, connection: Connection[TupleRow], found: Revision | None, spec: RevisionSpec) -> int | None:
         goes_on = found is not None and found.spec == spec and self._goes_on_with(connection, found)
         if found is not None and goes_on and not self._range_jobs.are_known(connection, found.revision_id):
-            return found.revision_id if self._revisions.take_over(connection, found, self._attempt) else None
+            taken = self._revisions.take_over(connection, found, self._attempt, pilot=self._args.pilot)
+            return found.revision_id if taken else None
         if found is not None and not self._revisions.abandon(connection, found):
             return None
-        own = self._revisions.begin(connection, self._id, spec, self._attempt)
+        own = self._revisions.begin(connection, self._id, spec, self._attempt, pilot=self._args.pilot)
         if own is not None and found is not None and goes_on:
             self._ranges.move_pages(connection, found.revision_id, own)
         return own
@@ -216,7 +220,7 @@ class Reading:
             return self._kept
         findings = _findings(source, "partial" if counts.failed else "completed")
         with self.ctx.transaction() as connection:
-            complete(self.ctx, connection, self._revisions, self._id, revision_id, findings, self._retention)
+            complete(self.ctx, connection, self._revisions, self._args, self._id, revision_id, findings)
         return counts
 
     @property
@@ -242,14 +246,16 @@ def complete(
     ctx: Context,
     connection: Connection[TupleRow],
     revisions: RevisionStore,
+    args: OcrArgs,
     document_id: int,
     revision_id: int,
     findings: Findings,
-    policy: Retention,
 ) -> None:
     """Ends the revision in the caller's transaction, and tells when it did not become current."""
-    node_id = ClaimFence(ctx.settings.database.schema_name).node(connection, ctx.job_id, ctx.claim_id)
-    verdict = revisions.complete(connection, document_id, revision_id, findings, retention=policy, node_id=node_id)
+    of = ClaimFence(ctx.settings.database.schema_name).belonging(connection, ctx.job_id, ctx.claim_id)
+    origin = Origin(of.node_id, of.campaign_id, of.run_id, pilot=args.pilot)
+    policy = retention(ctx, args)
+    verdict = revisions.complete(connection, document_id, revision_id, findings, retention=policy, origin=origin)
     if not verdict.is_current:
         ctx.log.info("document {} keeps the text it has, not revision {}: {}", document_id, revision_id, verdict)
 

@@ -41,6 +41,11 @@ class Handler:
     def takes_args(self) -> bool:
         return self.args_model is not NoArgs
 
+    @property
+    def place(self) -> str:
+        """Where its function is: ``archive_handlers.letter_date``."""
+        return _place(self.function)
+
 
 def handler(
     name: str,
@@ -87,7 +92,7 @@ def handler(
         "base": base,
         "cap": cap,
     }
-    declared = {option: value for option, value in budgets.items() if value is not None}
+    budgeted = {option: value for option, value in budgets.items() if value is not None}
     spec = KindSpec(
         name=name,
         timeout=timeout,
@@ -105,7 +110,7 @@ def handler(
     )
 
     def declare(function: Function) -> Function:
-        setattr(function, _ATTRIBUTE, (spec, declared))
+        setattr(function, _ATTRIBUTE, (spec, budgeted))
         return function
 
     return declare
@@ -144,6 +149,7 @@ def load(
     *,
     retry: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
+    functions: Iterable[Callable[..., Any]] = (),
 ) -> Registry:
     """Imports the built-in handlers, those of the entry-point group ``batchproc.handlers`` and ``modules``.
 
@@ -151,6 +157,7 @@ def load(
         modules: module names from the setting ``handlers``.
         retry: budgets and backoff of kinds that do not declare their own, as fields of ``KindSpec``.
         overrides: per kind the fields of its ``KindSpec`` that the settings replace.
+        functions: further handlers, wherever they are.
 
     Raises:
         UsageError: a module cannot be imported, a kind is declared twice, or an override names an unknown kind.
@@ -160,7 +167,8 @@ def load(
         found.extend(_in_module(_import(name)))
     for point in entry_points(group="batchproc.handlers"):
         loaded = _load_entry_point(point)
-        found.extend(_in_module(loaded) if isinstance(loaded, ModuleType) else [_from_function(loaded)])
+        found.extend(_in_module(loaded) if isinstance(loaded, ModuleType) else [declared(loaded)])
+    found.extend(map(declared, functions))
     registry = Registry(found)
     overrides = overrides or {}
     unknown = sorted(set(overrides) - set(registry))
@@ -175,11 +183,11 @@ def load(
     )
 
 
-def for_settings(settings: Settings) -> Registry:
-    """The registry of these settings; raises as ``load`` does."""
+def for_settings(settings: Settings, functions: Iterable[Callable[..., Any]] = ()) -> Registry:
+    """The registry of these settings, and of further functions; raises as ``load`` does."""
     retry = settings.retry.model_dump(exclude={"max_node_losses"})
     overrides = {kind: override.changes() for kind, override in settings.kinds.items()}
-    return load(settings.handlers, retry=retry, overrides=overrides)
+    return load(settings.handlers, retry=retry, overrides=overrides, functions=functions)
 
 
 def _import(name: str) -> ModuleType:
@@ -204,15 +212,16 @@ def _load_entry_point(point: Any) -> Any:
 
 def _in_module(module: ModuleType) -> list[Handler]:
     functions = [value for value in vars(module).values() if hasattr(value, _ATTRIBUTE) and callable(value)]
-    return [_from_function(function) for function in functions]
+    return [declared(function) for function in functions]
 
 
-def _from_function(function: Any) -> Handler:
+def declared(function: Any) -> Handler:
+    """What ``@handler`` says of a function, before any settings; raises UsageError where it does not stand above it."""
     found = getattr(function, _ATTRIBUTE, None)
     if found is None:
         raise UsageError(f"{_place(function)} is not a handler", "put @handler(...) above it")
-    spec, declared = found
-    return Handler(spec, function, _args_model(function), declared)
+    spec, budgets = found
+    return Handler(spec, function, _args_model(function), budgets)
 
 
 def _args_model(function: Callable[..., Any]) -> type[BaseModel]:

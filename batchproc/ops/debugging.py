@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pdb
 import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 from psycopg import Connection
@@ -24,7 +26,7 @@ from batchproc.engine.lease import Lease
 from batchproc.engine.node import RunReport, does_not_wait
 from batchproc.engine.ready import Scope
 from batchproc.engine.workdir import node_folder
-from batchproc.engine.worker import Worker, WorkerOptions
+from batchproc.engine.worker import Worker, WorkerOptions, WorkerProgress
 from batchproc.handlers import registry
 from batchproc.handlers.registry import Registry
 from batchproc.ops.languages import installed
@@ -62,16 +64,27 @@ def run_in_process(
     job_id: int | None,
     scope: Scope,
     observe: Callable[[Claim, Outcome, float], None],
+    *,
+    notes: Path | None = None,
+    handlers: Registry | None = None,
+    progress: WorkerProgress | None = None,
+    attempted: Callable[[Worker, Claim], Outcome] | None = None,
 ) -> RunReport:
     """Claims the job (or, for None, one of ``scope`` that is due), runs it here and settles it.
 
     An exception of the handler is printed with its traceback and, on a terminal, stops in pdb.
 
+    Args:
+        notes: a folder for the notes of the attempt.
+        handlers: those of the settings, if they are loaded already.
+        progress: what the attempt reports to; None: nobody.
+        attempted: makes the attempt with this worker in the debugger's place.
+
     Raises:
         UsageError: the job does not wait.
     """
     started = time.monotonic()
-    handlers = registry.for_settings(settings)
+    handlers = handlers if handlers is not None else registry.for_settings(settings)
     languages = tuple(sorted(installed(settings)))
     default_languages = settings.ocr.languages
     store = NodeStore(
@@ -104,7 +117,9 @@ def run_in_process(
             claim = _claim(store, connection, job_id, scope, run_id, handlers)
             if claim is not None:
                 counts.claimed = 1
-                outcome = _attempt(settings, database_url, handlers, claim)
+                options = WorkerOptions(database_url, settings, notes=notes)
+                with _worker(options, handlers, progress or _NoProgress()) as worker:
+                    outcome = (attempted or _attempt)(worker, claim)
                 observe(claim, outcome, time.monotonic() - started)
                 _settle(store, connection, settings, handlers, claim, outcome, counts)
             exit_code = counts.exit_code(settings.run.accept_codes)
@@ -153,18 +168,24 @@ def _settle(
         counts.add(moved, stored)
 
 
-def _attempt(settings: Settings, database_url: str, handlers: Registry, claim: Claim) -> Outcome:
+@contextlib.contextmanager
+def _worker(options: WorkerOptions, handlers: Registry, progress: WorkerProgress) -> Iterator[Worker]:
     with node_folder() as folder:
-        worker = Worker(WorkerOptions(database_url, settings), handlers, _NoProgress(), folder, debug=True)
+        worker = Worker(options, handlers, progress, folder, debug=True)
         try:
-            return worker.run(claim.job_id, claim.claim_id)
-        except Exception as error:  # noqa: BLE001 - a handler may raise anything; the person sees all of it
-            traceback.print_exception(error)
-            if sys.stdin.isatty():
-                pdb.post_mortem(error.__traceback__)
-            return worker.unexpected(error)
-        except (KeyboardInterrupt, SystemExit):
-            # Stopped by hand: the job goes back unharmed.
-            return Interrupted("stopped in process")
+            yield worker
         finally:
             worker.close()
+
+
+def _attempt(worker: Worker, claim: Claim) -> Outcome:
+    try:
+        return worker.run(claim.job_id, claim.claim_id)
+    except Exception as error:  # noqa: BLE001 - a handler may raise anything; the person sees all of it
+        traceback.print_exception(error)
+        if sys.stdin.isatty():
+            pdb.post_mortem(error.__traceback__)
+        return worker.unexpected(error)
+    except (KeyboardInterrupt, SystemExit):
+        # Stopped by hand: the job goes back unharmed.
+        return Interrupted("stopped in process")

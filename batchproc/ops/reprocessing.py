@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import heapq
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,19 +15,19 @@ from psycopg.rows import TupleRow
 from pydantic import ValidationError
 
 from batchproc.core.errors import UsageError
+from batchproc.core.failure_codes import BAD_CONTENT
 from batchproc.core.job import Lane, NewJob
 from batchproc.core.languages import AUTO
-from batchproc.core.versions import is_older, version_key
 from batchproc.documents.selection import DocumentSelection, Filter, Selected
 from batchproc.handlers.args import describe_invalid, validated_args
 from batchproc.handlers.registry import Handler
+from batchproc.ops.campaigning import CampaignMaking
+from batchproc.ops.estimates import Work
 from batchproc.queue.document_jobs import DocumentJobs, document_key
 from batchproc.queue.store import JobStore
 
 Kind = Literal["ocr", "classify"]
 
-BAD_CONTENT = frozenset({"too_large", "encrypted", "unreadable_file", "unsupported_type", "empty_file"})
-"""Failure codes of a document's content: the same content would fail again, unless bounds or passwords have changed."""
 _COMPARED = {"mode": None, "languages": None, "pages": "all"}
 """What two jobs on one document may ask for differently, so that the one does not do the other's work, and what it is
 where the args say nothing."""
@@ -36,7 +39,8 @@ class Wish:
     """What every job is to be.
 
     ``args`` are those of the kind, without a document. ``failed_pages_only``: of partial documents only the failed
-    pages are read again. ``with_bad_content``: documents that failed for their content are not left alone.
+    pages are read again. Documents that failed with a ``known`` code are left alone unless ``with_bad_content``.
+    ``pilot``: they are read to look at the result, which does not become current.
     """
 
     kind: Kind
@@ -45,6 +49,8 @@ class Wish:
     priority: int = 5
     failed_pages_only: bool = False
     with_bad_content: bool = False
+    known: frozenset[str] = BAD_CONTENT
+    pilot: bool = False
 
 
 @dataclass(slots=True)
@@ -54,6 +60,8 @@ class Reprocessed:
     The reasons: a failure code of the content; ``person``, whose text is never replaced; ``no_text`` to classify.
     ``queued_otherwise`` are those of ``already_queued`` of which no job that waits asks for the same, and
     ``differs_in`` how many of these ask for another ``mode``, other ``languages`` or other ``pages``.
+    ``pages`` of the documents that got a job, by tenant, where they are known, and ``pages_unknown`` how many documents
+    there are where they are not; ``jobs`` how many got one.
     """
 
     selected: int = 0
@@ -63,6 +71,16 @@ class Reprocessed:
     campaign_id: int | None = None
     queued_otherwise: int = 0
     differs_in: Counter[str] = field(default_factory=Counter)
+    jobs: Counter[int] = field(default_factory=Counter)
+    pages: Counter[int] = field(default_factory=Counter)
+    pages_unknown: Counter[int] = field(default_factory=Counter)
+
+    def work(self, kind: str) -> list[Work]:
+        """What is to be done of it, by tenant."""
+        return [
+            Work(tenant_id, kind, count, self.pages[tenant_id], self.pages_unknown[tenant_id])
+            for tenant_id, count in sorted(self.jobs.items())
+        ]
 
 
 class Reprocessing:
@@ -73,19 +91,26 @@ class Reprocessing:
     Args:
         entry: the kind's handler.
         command: what to call the campaign.
+        tenant: the slug of the tenant, if only its documents are chosen.
     """
 
-    def __init__(self, jobs: JobStore, entry: Handler, wish: Wish, command: str) -> None:
+    def __init__(self, jobs: JobStore, entry: Handler, wish: Wish, command: str, tenant: str | None = None) -> None:
         self._jobs = jobs
         self._entry = entry
         self._wish = wish
-        self._command = command
+        self._making = CampaignMaking(jobs.schema, command, wish.kind, tenant)
         self._selection = DocumentSelection(jobs.schema)
         self._known = DocumentJobs(jobs.schema)
         self._require_valid_args()
 
     def run(
-        self, connection: Connection[TupleRow], chosen: Filter, *, limit: int | None = None, dry: bool = False
+        self,
+        connection: Connection[TupleRow],
+        chosen: Filter,
+        *,
+        limit: int | None = None,
+        dry: bool = False,
+        told: Callable[[Reprocessed], None] = lambda _: None,
     ) -> Reprocessed:
         """Goes through the documents by their ids.
 
@@ -94,47 +119,79 @@ class Reprocessing:
             limit: of jobs to enqueue; what waits already or is left alone does not count. ``selected`` is how many
                 documents were looked at until it was reached.
             dry: count only, and enqueue nothing.
+            told: called after each batch with what was done until then.
 
         Raises:
-            UsageError: a document that is named does not exist, or is another tenant's.
+            UsageError: a document that is named does not exist, or is another tenant's; or somebody has cancelled the
+                campaign meanwhile.
         """
         self._require_documents(connection, chosen)
         done = Reprocessed()
-        after = 0
-        while limit is None or done.enqueued < limit:
-            # However little is left of the limit: what is left alone may be all that comes for a long while.
-            found = self._selection.slice(connection, chosen, after=after, limit=_BATCH)
-            if not found:
+        # However little is left of the limit: what is left alone may be all that comes for a long while.
+        for found in self._batches(connection, chosen):
+            self._take(connection, found, len(found) if limit is None else limit - done.enqueued, done, dry=dry)
+            told(done)
+            if limit is not None and done.enqueued >= limit:
                 break
-            room = len(found) if limit is None else limit - done.enqueued
-            after = self._take(connection, found, room, done, dry=dry)
+        if not dry:
+            self._making.finish(connection)
         return done
+
+    def sample(self, connection: Connection[TupleRow], chosen: Filter, size: int) -> tuple[Filter, int]:
+        """Of the documents that fit and would get a job ``size`` at most, from all over the archive; and how many fit.
+
+        The same ones each time: those whose ids have the lowest hashes.
+
+        Raises:
+            UsageError: as ``run``.
+        """
+        self._require_documents(connection, chosen)
+        fit = itertools.count()
+        candidates = (
+            document.document_id
+            for found in self._batches(connection, chosen)
+            for document in found
+            if self._reason_against(document) is None and next(fit) >= 0
+        )
+        sample = heapq.nsmallest(size, candidates, key=_scattered)
+        return replace(chosen, document_ids=sorted(sample)), next(fit)
+
+    def _batches(self, connection: Connection[TupleRow], chosen: Filter) -> Iterator[list[Selected]]:
+        after = 0
+        while found := self._selection.slice(connection, chosen, after=after, limit=_BATCH):
+            yield found
+            after = found[-1].document_id
 
     def _take(
         self, connection: Connection[TupleRow], found: list[Selected], room: int, done: Reprocessed, *, dry: bool
-    ) -> int:
-        """Goes through them until ``room`` need a job, and returns the id of the last that was looked at."""
+    ) -> None:
+        """Goes through them until ``room`` need a job."""
         against = {document.document_id: self._reason_against(document) for document in found}
         wanted = [document_id for document_id, reason in against.items() if reason is None]
-        waiting = self._known.waiting(connection, self._wish.kind, wanted)
-        new: list[NewJob] = []
-        last = 0
+        waiting = self._known.waiting(connection, self._wish.kind, wanted, pilots=self._wish.pilot)
+        new: list[Selected] = []
         for document in found:
             if len(new) == room:
                 break
-            last = document.document_id
             done.selected += 1
-            if (reason := against[last]) is not None:
+            if (reason := against[document.document_id]) is not None:
                 done.left_alone[reason] += 1
-            elif last in waiting:
+            elif document.document_id in waiting:
                 done.already_queued += 1
-                self._compare(document, waiting[last], done)
+                self._compare(document, waiting[document.document_id], done)
             else:
-                new.append(self._job(document))
-        added = len(new) if dry else self._enqueue(connection, new, done)
+                new.append(document)
+                self._measure(document, done)
+        added = len(new) if dry else self._enqueue(connection, [self._job(document) for document in new], done)
         done.enqueued += added
         done.already_queued += len(new) - added
-        return last
+
+    def _measure(self, document: Selected, done: Reprocessed) -> None:
+        only_failed = self._args(document).get("pages") == "failed"
+        pages = document.failed_pages if only_failed else document.pages
+        done.jobs[document.tenant_id] += 1
+        done.pages[document.tenant_id] += pages or 0
+        done.pages_unknown[document.tenant_id] += pages is None
 
     def _compare(self, document: Selected, waiting: Sequence[Mapping[str, Any]], done: Reprocessed) -> None:
         """Counts a document of which no job that waits does what is asked for: by the one that is nearest to it."""
@@ -149,10 +206,11 @@ class Reprocessing:
     def _enqueue(self, connection: Connection[TupleRow], jobs: list[NewJob], done: Reprocessed) -> int:
         if not jobs:
             return 0
-        with connection.transaction():
-            campaign_id = done.campaign_id or self._jobs.begin_campaign(connection, self._command)
+        with self._making.transaction(connection):
+            campaign_id = self._making.begun(connection)
             owned = [replace(job, campaign_id=campaign_id) for job in jobs]
             added = self._jobs.enqueue_new(connection, owned, self._entry.spec)
+            self._making.grow(connection, added)
         done.campaign_id = campaign_id
         return added
 
@@ -161,7 +219,11 @@ class Reprocessing:
             return None if document.has_text else "no_text"
         if document.by_person:
             return "person"
-        if document.status == "failed" and document.failure_code in BAD_CONTENT and not self._wish.with_bad_content:
+        if (
+            document.status == "failed"
+            and document.failure_code in self._wish.known
+            and not self._wish.with_bad_content
+        ):
             return document.failure_code
         return None
 
@@ -174,11 +236,11 @@ class Reprocessing:
             document_id=document.document_id,
             lane=wish.lane,
             priority=wish.priority,
-            unique_key=document_key(document.document_id),
+            unique_key=document_key(document.document_id, pilot=wish.pilot),
         )
 
     def _args(self, document: Selected) -> dict[str, Any]:
-        args = dict(self._wish.args)
+        args = dict(self._wish.args) | ({"pilot": True} if self._wish.pilot else {})
         if self._wish.failed_pages_only and document.status == "partial":
             args["pages"] = "failed"
         return args
@@ -196,7 +258,7 @@ class Reprocessing:
 
     def _require_valid_args(self) -> None:
         try:
-            validated_args(self._entry, dict(self._wish.args), 1)
+            validated_args(self._entry, {**self._wish.args}, 1)
         except ValidationError as error:
             raise UsageError(f"kind {self._wish.kind} does not take that: {describe_invalid(error)}") from None
 
@@ -214,17 +276,5 @@ def _leaves_languages(asked: Mapping[str, Any], split_with: Sequence[str]) -> bo
     return languages is None or (languages == [AUTO] and AUTO in split_with)
 
 
-def versions_before(connection: Connection[TupleRow], schema: str, version: str) -> list[str]:
-    """The versions of engines in the archive that are older than ``version``.
-
-    Raises:
-        UsageError: there is no number in it, or a line break or the like.
-    """
-    try:
-        if not version.isprintable():
-            raise ValueError
-        version_key(version)
-    except ValueError:
-        raise UsageError(f"{version!r} is no version", "write it as 5.5.4") from None
-    known = DocumentSelection(schema).engine_versions(connection)
-    return [found for found in known if is_older(found, version)]
+def _scattered(document_id: int) -> bytes:
+    return hashlib.sha256(document_id.to_bytes(8, "big")).digest()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from psycopg import Connection
@@ -10,6 +13,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.job import KindSpec, Lane, NewJob
 from batchproc.documents.store import Registered
+from batchproc.queue.campaigns import Campaigns
 from batchproc.queue.document_jobs import DocumentJobs, document_key
 from batchproc.queue.store import JobStore
 
@@ -31,6 +35,47 @@ class DocumentJob:
     waits: bool = False
 
 
+class ImportCampaign:
+    """The campaign that an import's jobs belong to, begun with the first of them.
+
+    Args:
+        command: what made them; None: they belong to none.
+        tenant: the slug of whose they are.
+    """
+
+    def __init__(self, schema: str, command: str | None, tenant: str) -> None:
+        self._campaigns = Campaigns(schema)
+        self._command = command
+        self._tenant = tenant
+        self._begun: int | None = None
+        self.campaign_id: int | None = None
+
+    @contextmanager
+    def transaction(self, connection: Connection[TupleRow]) -> Iterator[None]:
+        """A transaction that jobs are added in; one that is rolled back takes a campaign begun in it along."""
+        self._begun = self.campaign_id
+        with connection.transaction():
+            yield
+        self.campaign_id = self._begun
+
+    def of_jobs(self, connection: Connection[TupleRow]) -> int | None:
+        """Its id; to be called when there are jobs."""
+        if self._begun is None and self._command is not None:
+            scope = {"tenant": self._tenant}
+            self._begun = self._campaigns.begin(connection, self._command, kind=KIND, scope=scope)
+        return self._begun
+
+    def grow(self, connection: Connection[TupleRow], documents: int) -> None:
+        """Counts documents that got a job; raises UsageError when somebody has cancelled the campaign."""
+        if self._begun is not None:
+            self._campaigns.grow(connection, self._begun, documents)
+
+    def fill(self, connection: Connection[TupleRow]) -> None:
+        """Notes that the import has gone through everything."""
+        if self.campaign_id is not None:
+            self._campaigns.fill(connection, self.campaign_id)
+
+
 @dataclass(frozen=True, slots=True)
 class ImportJobs:
     """All alike but for their documents. ``spec`` is the ``ocr`` kind as configured; not ``wanted``: none is made."""
@@ -42,21 +87,43 @@ class ImportJobs:
     spec: KindSpec | None = None
     wanted: bool = True
 
-    def job_of(self, connection: Connection[TupleRow], registered: Registered) -> DocumentJob:
-        """The job of a document that was just registered.
+    def jobs_of(
+        self, connection: Connection[TupleRow], registered: Sequence[Registered], campaign: ImportCampaign
+    ) -> list[DocumentJob]:
+        """The job of each of the documents, which were just registered or found to be registered.
 
         That of a duplicate is its latest, unless it had failed for its original and none waits, whoever made it.
+        ``campaign`` is whose the new jobs are.
         """
-        known, document_id = DocumentJobs(self.jobs.schema), registered.document_id
-        failed = registered.failure_code is not None
-        waits = failed and bool(known.waiting(connection, KIND, [document_id]))
-        revived = registered.failure_code in MENDED_BY_IMPORT and not waits
-        if self.wanted and (revived or not registered.duplicate):
-            enqueued = self.jobs.enqueue(connection, self._new(registered), self.spec)
-            return DocumentJob(enqueued.job_id, made=not enqueued.duplicate, waits=True)
-        return DocumentJob(known.latest(connection, self.tenant_id, document_id, KIND), made=False, waits=waits)
+        known = DocumentJobs(self.jobs.schema)
+        failed = [found.document_id for found in registered if found.failure_code is not None]
+        waiting = set(known.waiting(connection, KIND, failed)) if failed else set()
+        due = [self._is_due(found, waiting) for found in registered]
+        made = iter(self._enqueue(connection, list(compress(registered, due)), campaign))
+        others = {found.document_id for found, is_due in zip(registered, due, strict=True) if not is_due}
+        latest = known.latest_of(connection, self.tenant_id, others, KIND)
+        return [
+            next(made)
+            if is_due
+            else DocumentJob(latest.get(found.document_id), made=False, waits=found.document_id in waiting)
+            for found, is_due in zip(registered, due, strict=True)
+        ]
 
-    def _new(self, registered: Registered) -> NewJob:
+    def _is_due(self, registered: Registered, waiting: Collection[int]) -> bool:
+        revived = registered.failure_code in MENDED_BY_IMPORT and registered.document_id not in waiting
+        return self.wanted and (revived or not registered.duplicate)
+
+    def _enqueue(
+        self, connection: Connection[TupleRow], due: Sequence[Registered], campaign: ImportCampaign
+    ) -> list[DocumentJob]:
+        if not due:
+            return []
+        campaign_id = campaign.of_jobs(connection)
+        enqueued = self.jobs.enqueue_each(connection, [self._new(found, campaign_id) for found in due], self.spec)
+        campaign.grow(connection, sum(not job.duplicate for job in enqueued))
+        return [DocumentJob(job.job_id, made=not job.duplicate, waits=True) for job in enqueued]
+
+    def _new(self, registered: Registered, campaign_id: int | None) -> NewJob:
         # What follows an upload has followed it already where there is text.
         args: dict[str, Any] = {} if registered.has_text else {"trigger": "upload"}
         return NewJob(
@@ -67,4 +134,5 @@ class ImportJobs:
             lane=self.lane,
             priority=self.priority,
             unique_key=document_key(registered.document_id),
+            campaign_id=campaign_id,
         )

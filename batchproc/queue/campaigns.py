@@ -1,8 +1,13 @@
-"""Pausing a campaign holds the jobs of it that wait; the end of the pause releases them."""
+"""Campaigns: begun and filled by a command, paused and resumed, cancelled and retried as a whole.
+
+Pausing a campaign holds the jobs of it that wait; the end of the pause releases them.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
@@ -25,8 +30,16 @@ class Released(NamedTuple):
     superseded: int
 
 
+class CampaignJob(NamedTuple):
+    """A job that was given up on, with its code, or that somebody cancelled."""
+
+    job_id: int
+    failure_code: str | None
+    state: JobState
+
+
 class Campaigns:
-    """The statements behind ``JobStore.hold`` and ``JobStore.release``.
+    """The statements behind ``JobStore.hold`` and ``JobStore.release``, and what else is done to a campaign.
 
     The campaign is marked first, so that whatever a settle, a retry or an enqueue puts back from then on goes where it
     belongs by itself. What began before that and commits after the batches, and rows that were passed over because
@@ -37,11 +50,86 @@ class Campaigns:
         self._sql = SqlFolder("batchproc.queue", schema)
         self._channel = hints.channel(schema)
 
-    def begin(self, connection: Connection[TupleRow], command: str) -> int:
-        """See ``JobStore.begin_campaign``."""
-        row = connection.execute(self._sql["begin_campaign"], [command]).fetchone()
+    def begin(
+        self,
+        connection: Connection[TupleRow],
+        command: str,
+        *,
+        kind: str | None = None,
+        scope: Mapping[str, Any] | None = None,
+    ) -> int:
+        """See ``JobStore.begin_campaign``.
+
+        Args:
+            kind: that of its jobs, those apart that follow them.
+            scope: whose documents were chosen, such as ``{"tenant": "acme"}``; empty for those of all.
+        """
+        values = {"command": command, "kind": kind, "scope": json.dumps(dict(scope or {}))}
+        row = connection.execute(self._sql["begin_campaign"], values).fetchone()
         assert row is not None
         return int(row[0])
+
+    def grow(self, connection: Connection[TupleRow], campaign_id: int, documents: int) -> None:
+        """Counts documents that got a job, in the transaction that enqueues the jobs.
+
+        Raises:
+            UsageError: the campaign is cancelled; the transaction is to be given up.
+        """
+        values = {"campaign_id": campaign_id, "documents": documents}
+        if connection.execute(self._sql["grow_campaign"], values).fetchone() is None:
+            raise UsageError(
+                f"campaign {campaign_id} was cancelled while this command still added to it",
+                f"to go on after all: batchproc campaigns retry {campaign_id}, then this command again",
+            )
+
+    def fill(self, connection: Connection[TupleRow], campaign_id: int) -> None:
+        """Notes that the command which made it has gone through everything it was to."""
+        connection.execute(self._sql["fill_campaign"], {"campaign_id": campaign_id})
+
+    def mark_cancelled(self, connection: Connection[TupleRow], campaign_id: int, *, cancelled: bool) -> None:
+        """Nothing is added to a cancelled campaign any more; its pause ends.
+
+        Raises:
+            UsageError: there is no such campaign.
+        """
+        require_own_transactions(connection, "the end of a campaign")
+        values = {"campaign_id": campaign_id, "cancelled": cancelled}
+        if connection.execute(self._sql["cancel_campaign"], values).fetchone() is None:
+            raise unknown_campaign(campaign_id)
+
+    def unfinished(self, connection: Connection[TupleRow], campaign_id: int) -> Iterator[list[int]]:
+        """The jobs that wait, are held or run, in batches by their ids."""
+        after = 0
+        while job_ids := self._look(
+            connection, "campaign_unfinished", {"campaign_id": campaign_id, "after": after, "limit": _BATCH}
+        ):
+            after = job_ids[-1]
+            yield job_ids
+
+    def failed(
+        self,
+        connection: Connection[TupleRow],
+        campaign_id: int,
+        *,
+        states: Sequence[JobState],
+        failure_codes: Sequence[str] | None = None,
+        tenant_id: int | None = None,
+    ) -> Iterator[list[CampaignJob]]:
+        """The jobs that ended as discarded or cancelled, as ``states`` say, in batches by their ids.
+
+        Those that gave way to a job with their unique key are left out.
+        """
+        values = {
+            "campaign_id": campaign_id,
+            "states": [state.value for state in states],
+            "failure_codes": None if failure_codes is None else list(failure_codes),
+            "tenant_id": tenant_id,
+            "limit": _BATCH,
+        }
+        after = 0
+        while rows := connection.execute(self._sql["campaign_failed"], values | {"after": after}).fetchall():
+            after = rows[-1][0]
+            yield [CampaignJob(job_id, code, JobState(state)) for job_id, code, state in rows]
 
     def hold(self, connection: Connection[TupleRow], campaign_id: int) -> int:
         """See ``JobStore.hold``."""
@@ -83,7 +171,12 @@ class Campaigns:
         require_own_transactions(connection, "the pause of a campaign")
         values = {"campaign_id": campaign_id, "paused": paused}
         if connection.execute(self._sql["pause_campaign"], values).fetchone() is None:
-            raise UsageError(f"there is no campaign {campaign_id}", "see: batchproc campaigns list")
+            raise unknown_campaign(campaign_id)
 
     def _look(self, connection: Connection[TupleRow], name: str, values: dict[str, int]) -> list[int]:
         return [row[0] for row in connection.execute(self._sql[name], values).fetchall()]
+
+
+def unknown_campaign(campaign_id: int) -> UsageError:
+    """The error of a campaign that does not exist."""
+    return UsageError(f"there is no campaign {campaign_id}", "see: batchproc campaigns list")

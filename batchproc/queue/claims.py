@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from psycopg import Connection
@@ -9,6 +10,15 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.limits import bounded_json
 from batchproc.database import SqlFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """The node and the run that claimed a job, and the campaign that the job is of."""
+
+    node_id: UUID | None = None
+    campaign_id: int | None = None
+    run_id: int | None = None
 
 
 class ClaimFence:
@@ -29,10 +39,10 @@ class ClaimFence:
         """True when the job is held by this claim at this moment; nothing is locked, and no lock waited for."""
         return connection.execute(self._sql["is_claimed"], [job_id, claim_id]).fetchone() is not None
 
-    def node(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> UUID | None:
-        """The node whose claim it is; None when the job is no longer held by it."""
-        row = connection.execute(self._sql["claim_node"], [job_id, claim_id]).fetchone()
-        return None if row is None else row[0]
+    def belonging(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> Belonging:
+        """What the claim belongs to; nothing of a job that is no longer held by it."""
+        row = connection.execute(self._sql["claim_belonging"], [job_id, claim_id]).fetchone()
+        return Belonging() if row is None else Belonging(*row)
 
     def reset_budgets(self, connection: Connection[TupleRow], job_id: int, claim_id: UUID) -> None:
         """Sets attempts, crashes and timeouts back to one at most."""

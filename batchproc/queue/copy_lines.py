@@ -14,6 +14,7 @@ from batchproc.core.fairness import Queue
 from batchproc.core.job import JobState, KindSpec, NewJob
 from batchproc.queue import new_jobs
 from batchproc.queue.array_text import array_text
+from batchproc.queue.trace_context import current_traceparent
 
 _NULL = r"\N"
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
@@ -38,6 +39,7 @@ class CopyLines:
     def __init__(self, specs: Mapping[str, KindSpec], paused: Collection[int]) -> None:
         self._specs = specs
         self._paused = paused
+        self._traceparent = current_traceparent()
         self._heads: dict[tuple[Any, ...], Head] = {}
         self.priorities: dict[Queue, int] = {}
         """The lowest priority of what is available, for each queue."""
@@ -89,6 +91,7 @@ class CopyLines:
             new_jobs.max_attempts(job, spec),
             job.campaign_id,
             job.run_id,
+            self._traceparent,
         )
         if state is JobState.AVAILABLE:
             queue = Queue(int(job.lane), job.tenant_id, job.kind)

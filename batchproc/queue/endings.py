@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -20,20 +20,25 @@ from batchproc.core.outcome import FollowUp
 from batchproc.core.transition import Transition
 
 _JSON = json.JSONEncoder(allow_nan=False)
+_COMPLETED = (
+    '{"job_id":%d,"claim_id":"%s","state":"completed","outcome":"completed","attempt":%d,"crashes":%d,"timeouts":%d,'
+    '"node_losses":%d,"worker_pid":%s,"seconds":%r,"result":%s}'
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """An ending to write: the transition and what the node measured of the attempt.
 
     ``also`` is written in the same transaction, after it, and only if its claim was still held. An ending that has one
-    is settled by ``NodeStore.settle_one_by_one``.
+    is settled by ``NodeStore.settle_one_by_one``. ``as_json`` is what ``ending_json`` makes of it, where that was made
+    before.
     """
 
     transition: Transition
     worker_pid: int | None = None
     seconds: float = 0.0
     also: Callable[[Connection[TupleRow]], None] | None = None
+    as_json: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,8 @@ def endings_json(endings: Iterable[Ended], specs: Mapping[str, KindSpec]) -> str
 
 def ending_json(ending: Ended, specs: Mapping[str, KindSpec]) -> str:
     """An ending as settle.sql reads it; without its content when that is no JSON."""
+    if ending.as_json is not None:
+        return ending.as_json
     try:
         return _ending_json(ending, specs)
     except (TypeError, ValueError, RecursionError):
@@ -87,8 +94,7 @@ def without_content(ending: Ended) -> Ended:
     moved = ending.transition
     lost = moved.state is JobState.COMPLETED
     code = moved.failure_code
-    bare = replace(
-        moved,
+    bare = moved._replace(
         state=JobState.DISCARDED if lost else moved.state,
         outcome="failed" if lost else moved.outcome,
         delay=None if moved.delay is None else _finite(moved.delay, LONGEST_DELAY),
@@ -106,6 +112,16 @@ def without_content(ending: Ended) -> Ended:
 def _ending_json(ending: Ended, specs: Mapping[str, KindSpec]) -> str:
     moved = ending.transition
     counters = moved.counters
+    if moved.outcome == "completed" and not (moved.follow_ups or moved.detail) and math.isfinite(ending.seconds):
+        # Most endings of quick jobs, at a third of the cost.
+        return _COMPLETED % (
+            moved.job_id,
+            moved.claim_id,
+            *counters,
+            "null" if ending.worker_pid is None else ending.worker_pid,
+            ending.seconds,
+            "null" if moved.result is None else _JSON.encode(_ascii(moved.result)),
+        )
     fields: dict[str, Any] = {
         "job_id": moved.job_id,
         "claim_id": str(moved.claim_id),
@@ -117,7 +133,7 @@ def _ending_json(ending: Ended, specs: Mapping[str, KindSpec]) -> str:
         "outcome": moved.outcome,
         "delay": moved.delay,
         # As a text: parsing it only to write it again would cost the hot path, and so it cannot be taken for more.
-        "result": moved.result,
+        "result": None if moved.result is None else _ascii(moved.result),
         "failure_code": moved.failure_code,
         "error_class": moved.error_class,
         "error_type": bounded_text(moved.error_type, ERROR_TYPE_CHARACTERS),
@@ -127,10 +143,14 @@ def _ending_json(ending: Ended, specs: Mapping[str, KindSpec]) -> str:
         "fails_document": moved.fails_document or None,
         "follow_ups": [_follow_up(follow_up, specs) for follow_up in moved.follow_ups] or None,
     }
-    if moved.result is not None and not moved.result.isascii():
-        raise ValueError("a result is JSON in ASCII")
     # What is left out is null: of most endings that is half, and the hot path is short.
     return _JSON.encode({name: value for name, value in fields.items() if value is not None})
+
+
+def _ascii(result: str) -> str:
+    if not result.isascii():
+        raise ValueError("a result is JSON in ASCII")
+    return result
 
 
 def _follow_up(follow_up: FollowUp, specs: Mapping[str, KindSpec]) -> dict[str, Any]:

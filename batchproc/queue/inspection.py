@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import TupleRow, dict_row
 
 from batchproc.core.errors import UsageError
-from batchproc.core.job import Lane
+from batchproc.core.job import JobState, Lane
 from batchproc.database import SqlFolder
 
 
@@ -28,16 +29,22 @@ class Inspection:
         kind: str | None = None,
         document_id: int | None = None,
         failure_code: str | None = None,
+        campaign_id: int | None = None,
+        older_than: timedelta | None = None,
+        newer_than: timedelta | None = None,
         after: int = 0,
         limit: int = 100,
     ) -> list[dict[str, Any]]:
-        """Jobs by id, after the id ``after``."""
+        """Jobs by id, after the id ``after``; their age counts from their end, or else from when they were enqueued."""
         values = {
             "tenant": tenant,
             "states": list(states),
             "kind": kind,
             "document_id": document_id,
             "failure_code": failure_code,
+            "campaign_id": campaign_id,
+            "older_than": older_than,
+            "newer_than": newer_than,
             "after": after,
             "limit": limit,
         }
@@ -53,6 +60,11 @@ class Inspection:
         job["progress"] = None if total is None else {"done": done, "total": total}
         job["attempts"] = self._rows(connection, "job_attempts", [job_id])
         return job
+
+    def states(self, connection: Connection[TupleRow], job_ids: Sequence[int]) -> dict[int, JobState]:
+        """The states of these jobs; unknown ones are missing."""
+        rows = self._rows(connection, "job_states", {"job_ids": list(job_ids)})
+        return {row["job_id"]: JobState(row["state"]) for row in rows}
 
     def queues(self, connection: Connection[TupleRow]) -> list[dict[str, Any]]:
         """Per tenant, kind and lane how many jobs wait, are scheduled and run, and the age of the oldest due one."""
@@ -76,12 +88,6 @@ class Inspection:
         """Available jobs of that scope; empty collections mean all."""
         values = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
         return int(self._rows(connection, "count_due", values)[0]["jobs"])
-
-    def run_failures(
-        self, connection: Connection[TupleRow], run_id: int, limit: int, *, partial: bool
-    ) -> list[dict[str, Any]]:
-        """Discarded jobs of a run and, with ``partial``, its partial documents; at most ``limit``."""
-        return self._rows(connection, "run_failures", {"run_id": run_id, "limit": limit, "partial": partial})
 
     def _rows(self, connection: Connection[TupleRow], name: str, values: Any) -> list[dict[str, Any]]:
         with connection.cursor(row_factory=dict_row) as cursor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from psycopg import Connection
@@ -16,6 +16,23 @@ from batchproc.queue import hints
 
 REASON_CHARACTERS = 500
 _LOCK_TIMEOUT = "100ms"
+NEVER_RUN: Mapping[str, Any] = {
+    "kind": None,
+    "paused": False,
+    "paused_code": None,
+    "paused_reason": None,
+    "paused_at": None,
+    "max_running": None,
+    "declared_limit": None,
+    "rate": None,
+    "burst": None,
+    "declared_rate": None,
+    "declared_burst": None,
+    "available": 0,
+    "scheduled": 0,
+    "running": 0,
+}
+"""What ``KindStore.kinds`` would say of a kind that no node has made known, and that no job is of."""
 
 
 class KindStore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,15 +18,21 @@ from batchproc.core.fairness import Queue, Turn
 from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.core.rations import Rooms
-from batchproc.database import SqlFolder
+from batchproc.database import Session, SqlFolder
 from batchproc.queue.apart import SetAside
 from batchproc.queue.claiming import Claiming, ReadyQueue, claims_and_rooms
 from batchproc.queue.endings import Ended, Recorded, Settled, endings_json, without_content
+from batchproc.queue.slot_store import SlotStore
 from batchproc.queue.unserved import Gap, Servings, Unserved
 from batchproc.queue.upkeep import PutOff, Upkeep
 
 __all__ = ["Ended", "NodeFacts", "NodeStore", "ReadyQueue", "Settled"]
 
+TICK_SETTINGS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+"""For the session of whoever ticks. Planning a tick takes longer than running it, so its plans are kept; and a plan
+that was made while the tables were small must not read them whole when they are large."""
+
+_STATES = {state.value: state for state in JobState}
 _RESCUE_BATCH = 100
 _LARGEST = 2**31 - 1
 _LOCK_TIMEOUT_APART = "100ms"
@@ -71,6 +77,7 @@ class NodeStore:
         self._schema = schema
         self._specs = specs
         self._sql = SqlFolder("batchproc.queue", schema)
+        self.slots = SlotStore(schema)
         self._aside = SetAside()
         self._upkeep = Upkeep(schema, self._aside)
         self._servings = Servings(schema, specs, self._aside)
@@ -94,6 +101,7 @@ class NodeStore:
         run_id: int | None,
         after: Mapping[Queue, Place] | None = None,
         rooms: Rooms | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> tuple[Settled, list[Claim]]:
         """Settles what ended and claims for the chosen queues: one transaction, one round trip.
 
@@ -102,6 +110,7 @@ class NodeStore:
             limited: whether a limit applies to any of them; claims then wait for each other on all nodes.
             after: of these queues only jobs after that place are claimed.
             rooms: is told how much room the limits of these turns leave, where there are any.
+            meanwhile: called while the server is at work; it must neither raise nor use the connection.
 
         Raises:
             psycopg.Error: nothing was written (or, when the connection broke, perhaps all of it).
@@ -109,7 +118,7 @@ class NodeStore:
         settle_cursor = claim_cursor = None
         # The statements between two syncs of a pipeline are one implicit transaction, also in autocommit mode.
         with connection.pipeline():
-            if turns or endings:
+            if not _has_tick_settings(connection):
                 connection.execute(self._sql["plan_tick"])
             if turns and limited:
                 self._claiming.lock_limits(connection)
@@ -119,6 +128,8 @@ class NodeStore:
                 claim_cursor = self._claiming.claim(
                     connection, turns, after or {}, limited=limited, node_id=self.node_id, run_id=run_id
                 )
+            if meanwhile is not None:
+                meanwhile()
         settled = _settled(settle_cursor.fetchall()) if settle_cursor else Settled({}, [])
         claims, left = claims_and_rooms(claim_cursor.fetchall() if claim_cursor else [])
         if rooms is not None:
@@ -327,19 +338,6 @@ class NodeStore:
         """Other nodes that hold jobs and whose lease lives, with its end by the database's clock."""
         return dict(connection.execute(self._sql["working_nodes"], [self.node_id]).fetchall())
 
-    def count_left(
-        self,
-        connection: Connection[TupleRow],
-        *,
-        tenant_ids: Collection[int],
-        kinds: Collection[str],
-        lanes: Collection[int],
-    ) -> int:
-        """Jobs of that scope that still wait, whether due or not; empty collections mean all."""
-        values = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
-        row = connection.execute(self._sql["count_left"], values).fetchone()
-        return int(row[0]) if row else 0
-
     def ranges_told_otherwise(self, connection: Connection[TupleRow], run_id: int) -> dict[str, int]:
         """Discarded jobs of page ranges, by code, whose documents the run counts by another job already."""
         rows = connection.execute(self._sql["ranges_told_otherwise"], {"run_id": run_id}).fetchall()
@@ -402,12 +400,16 @@ class NodeStore:
         return {"transitions": endings_json(endings, self._specs), "rescue": rescue}
 
 
+def _has_tick_settings(connection: Connection[TupleRow]) -> bool:
+    return isinstance(connection, Session) and TICK_SETTINGS.items() <= connection.settings.items()
+
+
 def _settled(rows: Iterable[TupleRow]) -> Settled:
     states: dict[UUID, JobState] = {}
     followed: list[Queue] = []
     for claim_id, state, lane, tenant_id, kind in rows:
         if claim_id is not None:
-            states[claim_id] = JobState(state)
+            states[claim_id] = _STATES[state]
         else:
             followed.append(Queue(lane, tenant_id, kind))
     return Settled(states, followed)

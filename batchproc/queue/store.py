@@ -33,6 +33,7 @@ from batchproc.queue.new_jobs import (
     unstorable,
 )
 from batchproc.queue.pruning import Pruning
+from batchproc.queue.trace_context import current_traceparent
 from batchproc.queue.unserved import able_nodes
 
 __all__ = ["Enqueued", "JobStore", "Tenant", "UnknownOwner"]
@@ -103,16 +104,36 @@ class JobStore:
         Raises:
             UsageError: as ``enqueue``; the caller's transaction is lost then.
         """
-        added = 0
+        return sum(job_id is not None for job_id in self._enqueue_all(connection, jobs, spec))
+
+    def enqueue_each(
+        self, connection: Connection[TupleRow], jobs: Sequence[NewJob], spec: KindSpec | None = None
+    ) -> list[Enqueued]:
+        """As ``enqueue``, of one kind's jobs, pipelined; in order.
+
+        Raises:
+            UsageError: as ``enqueue``; the caller's transaction is lost then.
+        """
+        added = self._enqueue_all(connection, jobs, spec)
+        return [
+            Enqueued(job_id, duplicate=False) if job_id is not None else self.enqueue(connection, job, spec)
+            for job, job_id in zip(jobs, added, strict=True)
+        ]
+
+    def _enqueue_all(
+        self, connection: Connection[TupleRow], jobs: Sequence[NewJob], spec: KindSpec | None
+    ) -> list[int | None]:
+        """The ids of the jobs that were added; None of one whose unique key waits already."""
+        added: list[int | None] = []
         try:
             with connection.cursor() as cursor:
                 cursor.executemany(
                     self._sql["enqueue"], [self._hinted_values(job, spec) for job in jobs], returning=True
                 )
-                while True:
-                    added += cursor.rowcount
-                    if not cursor.nextset():
-                        break
+                while len(added) < len(jobs):
+                    row = cursor.fetchone()
+                    added.append(None if row is None else row[0])
+                    cursor.nextset()
         except psycopg.errors.ForeignKeyViolation:
             raise UsageError("a tenant or a document was deleted meanwhile", "enqueue the others again") from None
         except UNSTORABLE as error:
@@ -231,9 +252,21 @@ class JobStore:
         """
         return self._cancelling.cancel(connection, job_ids)
 
-    def begin_campaign(self, connection: Connection[TupleRow], command: str) -> int:
-        """The id of a new campaign, for jobs that belong together. ``command`` tells what made them."""
-        return self._campaigns.begin(connection, command)
+    def begin_campaign(
+        self,
+        connection: Connection[TupleRow],
+        command: str,
+        *,
+        kind: str | None = None,
+        scope: Mapping[str, Any] | None = None,
+    ) -> int:
+        """The id of a new campaign, for jobs that belong together. ``command`` tells what made them.
+
+        Args:
+            kind: that of its jobs, those apart that follow them.
+            scope: whose documents were chosen, such as ``{"tenant": "acme"}``; empty for those of all.
+        """
+        return self._campaigns.begin(connection, command, kind=kind, scope=scope)
 
     def hold(self, connection: Connection[TupleRow], campaign_id: int) -> int:
         """Pauses a campaign and returns how many jobs are held now that waited.
@@ -295,5 +328,6 @@ class JobStore:
             "max_attempts": max_attempts(job, spec),
             "campaign_id": job.campaign_id,
             "run_id": job.run_id,
+            "traceparent": current_traceparent(),
             "languages": languages(job),
         }

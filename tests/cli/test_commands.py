@@ -146,6 +146,8 @@ def test_a_run_from_enqueue_to_attempts(batchproc: Command) -> None:
         "seconds",
         "storages",
         "braked",
+        *("run_id", "exit_code", "stopped", "codes", "left_by_kind", "window_ended", "nights_left"),
+        *("pages", "failed_pages", "worker_seconds", "slots", "slot_use"),
     ]
     assert (ran.json["claimed"], ran.json["completed"], ran.json["left"]) == (2, 2, 0)
     shown = batchproc("jobs", "show", str(job), "--json").json
@@ -252,7 +254,15 @@ def test_retry_makes_a_discarded_job_available_again(batchproc: Command) -> None
 
     retried = batchproc("jobs", "retry", str(job), "--json")
 
-    assert retried.json == {"jobs": [{"job_id": job, "outcome": "retried"}], "missing": []}
+    assert retried.json == {
+        "action": "retry",
+        "dry_run": False,
+        "matched": 1,
+        "outcomes": {"retried": 1},
+        "groups": [],
+        "jobs": [{"job_id": job, "outcome": "retried"}],
+        "missing": [],
+    }
     assert "left as it is: only discarded and cancelled" in batchproc("jobs", "retry", str(job)).out
     missing = batchproc("jobs", "retry", "999")
     assert (missing.code, missing.err) == (2, "batchproc: there is no job 999: see: batchproc jobs list\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -48,13 +49,51 @@ def test_kinds_are_listed_with_their_jobs(known: Command) -> None:
     listed = known("kinds", "list", "--json").json
 
     assert listed["next"] is None
-    assert [list(kind) for kind in listed["kinds"]] == [KEYS] * 3
-    assert [(kind["kind"], kind["available"], kind["scheduled"], kind["running"]) for kind in listed["kinds"]] == [
-        ("t_echo", 0, 0, 0),
-        ("t_nobodys", 1, 0, 0),
-        ("t_quick", 1, 1, 0),
-    ]
+    assert {tuple(kind) for kind in listed["kinds"]} == {(*KEYS, "handler", "options")}
+    counted = {kind["kind"]: (kind["available"], kind["scheduled"], kind["running"]) for kind in listed["kinds"]}
+    assert list(counted) == sorted(counted)
+    assert {kind: jobs for kind, jobs in counted.items() if any(jobs)} == {"t_nobodys": (1, 0, 0), "t_quick": (1, 1, 0)}
+    assert counted["ocr"] == (0, 0, 0), "its handler is known before any run"
     assert "t_quick" in known("kinds", "list").out
+
+
+def test_a_listing_names_handlers_and_fits_a_terminal(known: Command) -> None:
+    known("kinds", "set", "t_quick", "--limit", "3")
+    rows = {line.split()[0]: line.split() for line in known("kinds", "list").out.splitlines()}
+    assert rows["t_quick"] == ["t_quick", "600", "s", "3*", "-", "2", "0", "-", "tests.engine.job_handlers.quick"]
+    assert rows["t_nobodys"] == ["t_nobodys", "-", "-", "-", "1", "0", "-", "-"]
+
+
+def test_a_kind_is_shown_with_where_each_option_comes_from(known: Command, tmp_path: Path) -> None:
+    conf = tmp_path / "more.yaml"
+    conf.write_text("handlers: [tests.engine.job_handlers]\nkinds: {t_crash: {timeout: 5m, rate: 10/s}}\n")
+    with_more = ("--conf", str(conf))
+    known("kinds", "set", "t_quick", "--rate", "1/s", "--burst", "4")
+
+    crash = known(*with_more, "kinds", "show", "t_crash", "--json").json
+
+    told = {name: (option["value"], option["from"]) for name, option in crash["options"].items()}
+    assert told["timeout"] == (300, "settings, kinds")
+    assert told["rate"] == (10, "settings, kinds")
+    assert told["max_crashes"] == (2, "handler")
+    assert told["max_attempts"] == (5, "settings, retry")
+    assert told["bundle"] == (1, "default")
+    assert crash["handler"] == "tests.engine.job_handlers.crash"
+    quick = known(*with_more, "kinds", "show", "t_quick", "--json").json["options"]
+    assert (quick["rate"], quick["burst"]) == ({"value": 1, "from": "kinds set"}, {"value": 4, "from": "kinds set"})
+    declared = known("kinds", "show", "t_declared")
+    assert "failure_codes: no_luck" in declared.out
+    assert known("kinds", "show", "nobodys").code == 2
+    assert "no handler of it is known here" in known("kinds", "show", "t_nobodys").out
+
+
+def test_what_is_paused_is_listed_where_a_handler_cannot_be_imported(known: Command, tmp_path: Path) -> None:
+    known("kinds", "set", "t_quick", "--pause", "--reason", "a broken release")
+    conf = tmp_path / "broken.yaml"
+    conf.write_text("handlers: [tests.faults.failing_import_of_nothing]\n")
+    listed = known("--conf", str(conf), "kinds", "list")
+    assert (listed.code, "a broken release" in listed.out) == (0, True)
+    assert "the handler module tests.faults.failing_import_of_nothing cannot be imported" in listed.err
 
 
 def test_a_kind_is_paused_with_a_reason_and_resumed(known: Command) -> None:

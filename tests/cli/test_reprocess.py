@@ -20,7 +20,10 @@ def connection(database_url: str) -> Iterator[Conn]:
 
 
 @pytest.fixture
-def shell(database_url: str, connection: Conn, capfd: pytest.CaptureFixture[str]) -> Shell:
+def shell(
+    database_url: str, connection: Conn, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    monkeypatch.setenv("BATCHPROC_POOL__WORKERS", "2")
     return Shell(database_url, connection, capfd)
 
 
@@ -64,7 +67,13 @@ def test_it_says_what_was_selected_enqueued_and_left_alone(shell: Shell) -> None
         "queued_otherwise": 0,
         "differs_in": {},
         "left_alone": {"encrypted": 1},
+        "pages": 2,
+        "pages_unknown": 1,
+        "worker_seconds": None,
+        "workers": 2,
+        "seconds": None,
         "campaign_id": None,
+        "pilot": False,
         "dry_run": True,
     }
     assert shell.json("--all", "--dry-run") == expected
@@ -109,6 +118,14 @@ def test_known_bad_documents_are_taken_when_asked_for(shell: Shell, flags: list[
     assert shell.jobs() == [(2, "ocr", {})]
 
 
+def test_what_the_settings_accept_is_left_alone_too(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.sql("update batchproc.documents set failure_code = 'missing_language' where document_id = 2")
+    assert shell.json("--tenant", "acme", "--dry-run")["left_alone"] == {}
+    monkeypatch.setenv("BATCHPROC_RUN__ACCEPT_CODES", '["missing_language"]')
+    assert shell.json("--tenant", "acme", "--dry-run")["left_alone"] == {"missing_language": 1}
+    assert shell.json("--failure-code", "missing_language")["enqueued"] == 1
+
+
 def test_documents_are_chosen_by_their_failure_code(shell: Shell) -> None:
     shell.sql("update batchproc.documents set failure_code = 'permission_denied' where document_id = 1")
     assert shell.json("--failure-code", "encrypted", "--dry-run")["enqueued"] == 1
@@ -150,10 +167,7 @@ def test_filters_kind_lane_and_limit_go_together(shell: Shell) -> None:
 def test_the_campaign_tells_what_was_asked_for(shell: Shell) -> None:
     shell.json("--tenant", "acme", "--status", "partial", "--status", "failed", "--limit", "5", "--mode", "redo")
     [[command]] = shell.sql("select command from batchproc.campaigns")
-    assert (
-        command
-        == "reprocess --tenant acme --status partial --status failed --limit 5 --kind ocr --mode redo --priority 5"
-    )
+    assert command == "reprocess --tenant acme --status partial --status failed --limit 5 --mode redo"
 
 
 @pytest.mark.parametrize(
@@ -179,6 +193,17 @@ def test_the_campaign_tells_what_was_asked_for(shell: Shell) -> None:
         (["--all", "--failure-code", "encrypted"], "--all does not go with a filter"),
         (["--all", "--kind", "workflow"], "--kind"),
         (["--all", "--limit", "0"], "--limit"),
+        (["--all", "--tag", "x"], "--all does not go with a filter"),
+        (["--tag", ""], "--tag is empty"),
+        (["--path", ""], "--path is empty"),
+        (["--path", "scans/*.tif"], "--path 'scans/*.tif' is relative: with a * in it, begin it with / or *"),
+        (["--read-in", "deu+eng"], "--read-in 'deu+eng' is no language"),
+        (["--data-hash", "abc"], "too short for a hash"),
+        (["--older-than", "long"], "--older-than"),
+        (["--imported-after", "yesterday"], "no day or time such as 2026-11-30"),
+        (["--min-size", "huge"], "--min-size"),
+        (["--all", "--pilot", "5", "--limit", "5"], "--pilot goes neither with"),
+        (["--all", "--no-run"], "--no-run is for --pilot"),
     ],
     ids=str,
 )
@@ -187,6 +212,64 @@ def test_what_makes_no_sense_is_refused_and_nothing_enqueued(shell: Shell, flags
     assert (code, out) == (2, "")
     assert told in err
     assert shell.jobs() == []
+
+
+def test_documents_are_chosen_by_tag_path_size_time_and_rules_together(shell: Shell) -> None:
+    shell.sql(
+        "insert into batchproc.document_tags (tenant_id, document_id, tag, source)"
+        " select tenant_id, document_id, 'invoice', 'rule' from batchproc.documents"
+    )
+    shell.sql("update batchproc.document_paths set root = '/srv/scans', path = document_id::text::bytea")
+    shell.sql("update batchproc.documents set bytes = 1500 * document_id")
+    shell.sql("update batchproc.ocr_revisions set completed_at = clock_timestamp() - interval '100 days'")
+
+    def chosen(*flags: str) -> int:
+        return int(shell.json(*flags, "--dry-run")["selected"])
+
+    assert chosen("--tag", "invoice") == chosen("--path", "/srv/scans") == 3
+    assert chosen("--path", "/srv/scans/2") == chosen("--path", "*/3") == 1
+    assert chosen("--path", "/srv/scans/2", "--path", "/srv/scans/\\x33") == 2, "as JSON writes a path"
+    assert chosen("--min-size", "3kB") == 2
+    assert chosen("--min-size", "1kB", "--max-size", "2999") == 1
+    assert chosen("--older-than", "90d", "--read-in", "eng", "--max-pages", "1") == 1
+    assert chosen("--older-than", "101d") == chosen("--read-in", "deu") == chosen("--tag", "contract") == 0
+    assert chosen("--imported-after", "2020-01-01", "--imported-before", "2020-01-02T12:00") == 0
+    assert chosen("--imported-after", "2020-01-01") == 3
+    assert chosen("--stale-rules", "--tenant", "acme") == 2
+    assert chosen("--engine-version", "1") == 1
+    assert chosen("--engine-version", "1", "--engine-before", "1") == 0
+    shell.sql("update batchproc.ocr_revisions set data_hash = 'abcdef0123'")
+    assert chosen("--data-hash", "abcdef") == chosen("--stale-data", "--data-hash", "abcdef01") == 1
+    assert chosen("--tag", "invoice", "--path", "/srv/scans", "--status", "partial", "--min-pages", "1") == 1
+
+
+def test_a_dry_run_tells_pages_and_time(shell: Shell) -> None:
+    shell.sql(
+        "insert into batchproc.usage_daily (tenant_id, day, kind, worker_seconds, completed, pages_ocr, pages_text)"
+        " values (1, (clock_timestamp() at time zone 'UTC')::date, 'ocr', 120, 80, 60, 100)"
+    )
+    shell.sql("update batchproc.documents set page_count = 40 where document_id = 1")
+    code, out, _ = shell.run("--all", "--dry-run")
+    assert code == 0
+    assert out.splitlines() == [
+        "3 documents selected: 2 would be enqueued, 0 queued already",
+        "1 left alone: they failed as encrypted",
+        "42 pages (1 documents have not been read, and count as others do)",
+        "about 16 s with 2 workers, 32 s of one, by the last 30 days: 0.75 s a page",
+    ]
+    forced = shell.json("--document", "1", "--mode", "force", "--dry-run")
+    assert (forced["pages"], forced["worker_seconds"]) == (40, 80.0), "text layers take no time, and are read too"
+    assert forced["seconds"] == 80.0, "one document is one job, whatever the workers"
+    assert shell.json("--status", "partial", "--dry-run")["pages"] == 0, "no page of it had failed"
+    assert shell.jobs() == []
+
+
+def test_without_a_past_there_is_no_estimate(shell: Shell) -> None:
+    _, out, _ = shell.run("--document", "1", "--dry-run")
+    assert out.splitlines()[1:] == [
+        "1 pages",
+        "no estimate of the time: nothing of that kind was done in the last 30 days",
+    ]
 
 
 def test_documents_show_names_the_failed_pages(shell: Shell) -> None:

@@ -112,5 +112,5 @@ def test_what_best_compares_in_which_order(current: Standing, new: Standing, exp
 
 
 def test_verdicts_say_whether_the_revision_became_current() -> None:
-    stays = {Verdict.PERSON, Verdict.LOST_CHARACTERS, Verdict.MORE_FAILED, Verdict.NOT_BETTER}
+    stays = {Verdict.PERSON, Verdict.LOST_CHARACTERS, Verdict.MORE_FAILED, Verdict.NOT_BETTER, Verdict.PILOT}
     assert {word for word in Verdict if not word.is_current} == stays

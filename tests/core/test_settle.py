@@ -43,8 +43,7 @@ def failed(error_class: ErrorClass) -> Failed:
 def claimed_again(claim: Claim, moved: Transition) -> Claim:
     """The claim that follows, as the claiming statement makes it."""
     counters = moved.counters
-    return replace(
-        claim,
+    return claim._replace(
         attempt=counters.attempt + 1,
         crashes=counters.crashes,
         timeouts=counters.timeouts,
@@ -78,7 +77,7 @@ def test_a_failure_is_tried_again_until_its_budget_is_used_up(
 
 @pytest.mark.parametrize("error_class", [row[0] for row in RETRIED if row[0] not in USES_NO_ATTEMPT])
 def test_a_failure_waits_for_its_backoff(error_class: ErrorClass) -> None:
-    claim = replace(FRESH, attempt=1, max_attempts=100)
+    claim = FRESH._replace(attempt=1, max_attempts=100)
     spec = replace(SPEC, max_attempts=100, max_crashes=100, max_timeouts=100)
     delays = []
     for _ in range(9):
@@ -90,7 +89,7 @@ def test_a_failure_waits_for_its_backoff(error_class: ErrorClass) -> None:
 
 
 def test_an_expired_lease_makes_the_job_available_at_once_and_uses_no_attempt() -> None:
-    moved = decide(replace(FRESH, attempt=3), failed(ErrorClass.LEASE_EXPIRED))
+    moved = decide(FRESH._replace(attempt=3), failed(ErrorClass.LEASE_EXPIRED))
     assert (moved.state, moved.delay) == (JobState.AVAILABLE, 0.0)
     assert (moved.counters.attempt, moved.counters.node_losses) == (2, 1)
 
@@ -115,7 +114,7 @@ def test_unavailable_storage_snoozes_without_an_attempt_however_often() -> None:
 
 
 def test_an_interruption_leaves_the_job_as_if_it_had_not_been_claimed() -> None:
-    claim = replace(FRESH, attempt=4, crashes=2, timeouts=1, node_losses=3)
+    claim = FRESH._replace(attempt=4, crashes=2, timeouts=1, node_losses=3)
     moved = decide(claim, Interrupted("shutdown"))
     assert (moved.state, moved.outcome, moved.detail) == (JobState.AVAILABLE, "interrupted", "shutdown")
     assert moved.delay is None  # it keeps its place
@@ -124,7 +123,7 @@ def test_an_interruption_leaves_the_job_as_if_it_had_not_been_claimed() -> None:
 
 
 def test_a_snooze_waits_and_uses_no_attempt() -> None:
-    claim = replace(FRESH, attempt=5)
+    claim = FRESH._replace(attempt=5)
     moved = decide(claim, Snoozed(90.0))
     assert (moved.state, moved.outcome, moved.delay) == (JobState.SCHEDULED, "snoozed", 90.0)
     assert (moved.failure_code, moved.error_class) == (None, None)
@@ -144,7 +143,7 @@ def test_a_snooze_for_ever_ends_within_the_times_of_a_database(seconds: float) -
 
 
 def test_a_cancelled_job_stays_cancelled_and_its_attempt_counts() -> None:
-    moved = decide(replace(FRESH, attempt=2), Cancelled())
+    moved = decide(FRESH._replace(attempt=2), Cancelled())
     assert (moved.state, moved.outcome, moved.counters.attempt) == (JobState.CANCELLED, "cancelled", 2)
 
 
@@ -158,7 +157,7 @@ def test_a_completed_job_keeps_what_its_handler_returned() -> None:
 
 def test_the_sum_of_attempts_ends_a_job_before_the_budgets_of_single_classes() -> None:
     endings = [ErrorClass.TIMEOUT, ErrorClass.CRASHED, ErrorClass.CRASHED, ErrorClass.TRANSIENT, ErrorClass.STALLED]
-    claim = replace(FRESH, max_attempts=4)
+    claim = FRESH._replace(max_attempts=4)
     states = []
     for error_class in endings[:4]:
         moved = decide(claim, failed(error_class))
@@ -169,9 +168,9 @@ def test_the_sum_of_attempts_ends_a_job_before_the_budgets_of_single_classes() -
 
 
 def test_timeouts_and_stalls_share_a_budget_and_so_do_crashes_and_memory() -> None:
-    assert decide(replace(FRESH, timeouts=1), failed(ErrorClass.STALLED)).failure_code == "stalled"
-    assert decide(replace(FRESH, crashes=2), failed(ErrorClass.OUT_OF_MEMORY)).failure_code == "out_of_memory"
-    assert decide(replace(FRESH, crashes=2), failed(ErrorClass.TIMEOUT)).state is JobState.SCHEDULED
+    assert decide(FRESH._replace(timeouts=1), failed(ErrorClass.STALLED)).failure_code == "stalled"
+    assert decide(FRESH._replace(crashes=2), failed(ErrorClass.OUT_OF_MEMORY)).failure_code == "out_of_memory"
+    assert decide(FRESH._replace(crashes=2), failed(ErrorClass.TIMEOUT)).state is JobState.SCHEDULED
 
 
 @pytest.mark.parametrize("fails_document", [True, False])
@@ -184,7 +183,7 @@ def test_only_a_job_given_up_on_fails_its_document_and_only_where_its_kind_says_
 
 @pytest.mark.parametrize("error_class", [ErrorClass.STALLED, ErrorClass.CRASHED])
 def test_a_failure_that_fails_a_page_is_a_checkpoint(error_class: ErrorClass) -> None:
-    claim = replace(FRESH, attempt=4, crashes=2, timeouts=1, node_losses=3)
+    claim = FRESH._replace(attempt=4, crashes=2, timeouts=1, node_losses=3)
     moved = settle(claim, failed(error_class), SPEC, max_node_losses=MAX_NODE_LOSSES, jitter=0.5, page_failed=True)
     counters = moved.counters
     assert (moved.state, moved.failure_code) == (JobState.SCHEDULED, "own_code")
@@ -205,8 +204,7 @@ def test_a_budget_of_one_is_used_up_by_a_failed_page_too() -> None:
 
 COUNTS = st.integers(0, 1000)
 CLAIMS = st.builds(
-    replace,
-    st.just(FRESH),
+    FRESH._replace,
     attempt=st.integers(1, 1001),
     max_attempts=st.integers(1, 1000),
     crashes=COUNTS,
@@ -297,14 +295,14 @@ def test_chance_decides_how_long_and_nothing_else(
 ) -> None:
     first = settle(claim, outcome, spec, max_node_losses=MAX_NODE_LOSSES, jitter=one)
     second = settle(claim, outcome, spec, max_node_losses=MAX_NODE_LOSSES, jitter=other)
-    assert replace(first, delay=None) == replace(second, delay=None)
+    assert first._replace(delay=None) == second._replace(delay=None)
 
 
 @given(st.lists(st.sampled_from(ErrorClass), min_size=20, max_size=60), st.integers(1, 8))
 def test_no_sequence_of_failures_keeps_a_job_for_ever(classes: list[ErrorClass], max_attempts: int) -> None:
     classes = [error_class for error_class in classes if error_class is not ErrorClass.STORAGE_UNAVAILABLE]
     assume(len(classes) >= max_attempts + MAX_NODE_LOSSES)
-    claim = replace(FRESH, max_attempts=max_attempts)
+    claim = FRESH._replace(max_attempts=max_attempts)
     tried = 0
     for error_class in classes:
         tried += 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 from uuid import UUID, uuid4
 
 from batchproc.core.keep import Verdict
-from batchproc.documents.current_revision import Findings, Retention
+from batchproc.documents.current_revision import Findings, Origin, Retention
 from batchproc.documents.revisions import Attempt, PageRecord, RevisionSpec, RevisionStore
 from tests.handlers.running_job import Conn
 
@@ -46,13 +46,24 @@ class Revising:
         self.store.start_page(self.connection, revision_id, number, Attempt(1, uuid4(), 1))
         self.store.finish_page(self.connection, revision_id, number, record)
 
-    def complete(self, revision_id: int, retention: Retention | None = None, node_id: UUID | None = None) -> Verdict:
+    def complete(
+        self,
+        revision_id: int,
+        retention: Retention | None = None,
+        node_id: UUID | None = None,
+        origin: Origin | None = None,
+    ) -> Verdict:
         done = self.store.pages(self.connection, revision_id)
         failed = any(progress.state == "failed" for progress in done.values())
         findings = Findings("partial" if failed else "completed", "image/tiff", len(done), (), None)
         with self.connection.transaction():
             return self.store.complete(
-                self.connection, self.document_id, revision_id, findings, retention=retention, node_id=node_id
+                self.connection,
+                self.document_id,
+                revision_id,
+                findings,
+                retention=retention,
+                origin=origin or Origin(node_id),
             )
 
     def read(
@@ -61,12 +72,13 @@ class Revising:
         spec: RevisionSpec = SPEC,
         retention: Retention | None = None,
         job_id: int = 1,
+        origin: Origin | None = None,
     ) -> tuple[int, Verdict]:
         """A revision of these pages, completed: its id and verdict."""
         revision_id = self.begin(len(records), spec, job_id)
         for number, record in enumerate(records, start=1):
             self.write(revision_id, number, record)
-        return revision_id, self.complete(revision_id, retention)
+        return revision_id, self.complete(revision_id, retention, origin=origin)
 
     def abandon(self) -> int:
         revision_id = self.begin(1)

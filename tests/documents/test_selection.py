@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from batchproc.database import SqlFolder, connect
-from batchproc.documents.selection import DocumentSelection, Filter
+from batchproc.documents.selection import DocumentSelection, Filter, path_patterns
 from tests.documents.revising import FAILED, SPEC, Revising, page, without_sums
 from tests.handlers.running_job import Conn, add_document, add_tenant
 
@@ -66,8 +66,7 @@ def rows_read(connection: Conn, package: str, name: str, values: dict[str, Any])
 
 
 def selecting(after: int, limit: int, **chosen: Any) -> dict[str, Any]:
-    points = ("tenant_id", "document_ids", "statuses", "below_confidence", "engine_versions", "failure_codes")
-    return {**dict.fromkeys(points), **chosen, "after": after, "limit": limit}
+    return Filter(**chosen).values() | {"after": after, "limit": limit}
 
 
 def test_slices_are_of_the_same_archive_in_the_same_order(connection: Conn, archive: dict[str, int]) -> None:
@@ -87,6 +86,8 @@ def test_a_slice_reads_little_more_than_it_gives(connection: Conn, archive: dict
     assert rows_read(connection, "batchproc.documents", "select_documents", of_few) <= 250
     named = selecting(0, 100, document_ids=[5, 3_900])
     assert rows_read(connection, "batchproc.documents", "select_documents", named) <= 20
+    anywhere = selecting(after, 100, paths=path_patterns(b"*"), rules={archive["many"]: "x"}, tags=["none"])
+    assert rows_read(connection, "batchproc.documents", "select_documents", anywhere) <= 2 * DOCUMENTS
 
 
 def test_the_page_of_a_claim_is_found_however_many_revisions_are_open(
@@ -167,5 +168,5 @@ def test_jobs_that_wait_are_looked_for_by_document(connection: Conn, archive: di
         """
     )
     connection.execute("analyze batchproc.processing_jobs")
-    values = {"document_ids": list(range(1, 101)), "kind": "ocr"}
+    values = {"document_ids": list(range(1, 101)), "kind": "ocr", "pilots": False}
     assert rows_read(connection, "batchproc.queue", "waiting_documents", values) <= 250

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -23,7 +24,7 @@ def store_of(tenant_id: int) -> DocumentStore:
     return DocumentStore("batchproc", tenant_id=tenant_id)
 
 
-def new(content: int, **more: str) -> NewDocument:
+def new(content: int, **more: Any) -> NewDocument:
     return NewDocument(b"/archive", b"%d.tif" % content, bytes([content]) * 32, 6, **more)
 
 

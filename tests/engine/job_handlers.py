@@ -62,6 +62,12 @@ def echo(ctx: Context, args: Word) -> Echoed:
     return Echoed(word=args.word, attempt=ctx.attempt)
 
 
+@handler("t_environment")
+def environment(ctx: Context, args: Word) -> Echoed:
+    """The value of an environment variable, empty when there is none."""
+    return Echoed(word=os.environ.get(args.word, ""), attempt=ctx.attempt)
+
+
 @handler("t_hang_in_c", timeout=1, max_attempts=1)
 def hang_in_c(_: Context, args: Touch) -> None:
     """Holds the GIL in native code, with a child process of its own."""

@@ -66,6 +66,7 @@ class Act(IntEnum):
     CLOSE_ALL = 35
     DECLARE_UNFIT = 36
     FALL_IDLE = 37
+    NAP = 38
 
 
 _folder = Path()
@@ -345,5 +346,6 @@ _ACTS = {
     Act.CLOSE_ALL: _close_all,
     Act.DECLARE_UNFIT: lambda: current_progress().declare_unfit(),
     Act.FALL_IDLE: _fall_idle,
+    Act.NAP: lambda: time.sleep(0.2),
     Act.FAIL_AS_DECLARED: lambda: Failed(ErrorClass.PERMANENT, "unreadable_file", "ValueError at x.py:1", "page 3"),
 }

@@ -52,7 +52,10 @@ class SteppedPool:
     def free(self) -> int:
         return self._slots - len(self._ended) - len(self._running)
 
-    def submit(self, *works: Work) -> int:
+    def room_ahead(self) -> int:
+        return 0
+
+    def submit(self, *works: Work, is_quick: bool = False) -> int:
         [work] = works
         assert self.free() > 0, "no more claims than free slots"
         if self.refusals:

@@ -15,6 +15,7 @@ from batchproc.core.errors import EnvironmentFault
 from batchproc.engine import kinds
 from batchproc.engine.pool import forkserver, worker_handle
 from batchproc.settings import Settings
+from tests.engine import pool_functions
 from tests.engine.pool_testing import NODE, make_pool, marked
 from tests.waiting import wait_until
 
@@ -46,9 +47,9 @@ def then_killed(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def started(folder: Path) -> str:
+def started(folder: Path, initializer: Callable[..., None] = pool_functions.initialize) -> str:
     """What a pool says that cannot be started."""
-    pool = make_pool(folder, 1, start_attempts=1)
+    pool = make_pool(folder, 1, initializer, start_attempts=1)
     try:
         with pytest.raises(EnvironmentFault) as caught:
             pool.start()
@@ -68,7 +69,8 @@ def test_before_its_worker_is_forked(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_before_its_worker_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = worker_handle.WorkerHandle._launch
     monkeypatch.setattr(worker_handle.WorkerHandle, "_launch", then_killed(real))
-    assert started(tmp_path) == KILLED
+    # Else it may be ready in the moment before the forkserver is dead.
+    assert started(tmp_path, pool_functions.hang_in_initializer) == KILLED
 
 
 def then_stopped_and_killed(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,11 +8,11 @@ import pytest
 
 from batchproc.core.errors import EnvironmentFault
 from batchproc.engine.braking import Braking
-from batchproc.queue.node_store import NodeStore
+from batchproc.queue.nights import NightStore
 from tests.engine.running import Bench
 
 
-@pytest.mark.parametrize("where", [(Braking, "standing"), (NodeStore, "count_left")], ids=["brakes", "what is left"])
+@pytest.mark.parametrize("where", [(Braking, "standing"), (NightStore, "left")], ids=["brakes", "what is left"])
 def test_a_fault_after_the_last_job_leaves_a_run_with_an_end(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, where: tuple[type, str]
 ) -> None:

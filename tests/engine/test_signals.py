@@ -190,5 +190,6 @@ def test_without_a_terminal_a_good_run_prints_nothing_and_a_bad_one_its_summary(
     out, err = bad.communicate(timeout=30)
 
     assert (bad.returncode, err) == (1, "")
-    assert f"acme: job {job} t_declared: no_luck (page 3 of 7)" in out.splitlines()[0]
+    assert "acme: 1 job failed: no_luck" in out.splitlines()[0]
+    assert f"job {job}" in out
     assert out.splitlines()[-1].endswith("exit 1")

@@ -33,6 +33,8 @@ START_SECONDS = 30.0
 SURVIVAL_SECONDS = 1.0
 """How long anything below a node may live after the node or its guardian was killed."""
 
+NODE_TITLE = b"batchproc node: "
+
 _MARKER = f"{MARKER_VARIABLE}=".encode()
 
 
@@ -122,10 +124,10 @@ class Run:
         return [found for found in processes.descendants(self.guardian_pid) if found.alive]
 
     def _node(self) -> int | None:
-        # A fork of the guardian, which knows nothing of children of its own besides.
-        own = _command_line(self.guardian_pid)
+        # A fork of the guardian, which says what it is first of all.
         children = [found for found in self._below() if found.parent == self.guardian_pid]
-        return next((found.process.pid for found in children if _command_line(found.process.pid) == own), None)
+        titles = {found.process.pid: _command_line(found.process.pid) for found in children}
+        return next((pid for pid, title in titles.items() if title.startswith(NODE_TITLE)), None)
 
     def _forkserver(self) -> int | None:
         # The place for a slot's marker is still free in its environment.

@@ -10,9 +10,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from batchproc.core.errors import UsageError
+from batchproc.core.errors import AnotherRun, UsageError
 from batchproc.database import Session, connect, is_pooled
+from batchproc.engine.node import Node, RunOptions
+from batchproc.ops.watching_status import StatusWatch
 from batchproc.queue import migrate
+from batchproc.queue.exclusive import ExclusiveRun
+from batchproc.queue.inspection_waiting import look_at_waiting
+from tests.engine.running import settings
 from tests.faults.faulty_server import HANDLERS, FaultyBench
 from tests.faults.pooler import PROGRAM, pgbouncer
 from tests.waiting import wait_until
@@ -76,6 +81,27 @@ def test_a_run_through_a_pooler_polls(faulty_bench: FaultyBench, pooled_url: str
 
     assert faulty_bench.all_endings() == {("completed", None)}
     assert faulty_bench.value("select count(*) from written where job_id = %s", pages) == 20
+
+
+def test_what_the_slots_are_at_is_seen_through_a_pooler(
+    faulty_bench: FaultyBench, pooled_url: str, tmp_path: Path
+) -> None:
+    """By those who watch, and who ask why a job waits; also behind a pooler."""
+    tenant = faulty_bench.tenant("acme")
+    busy, waiting = (faulty_bench.enqueue(tenant, "d_until", {"folder": str(tmp_path)}) for _ in range(2))
+
+    def watch() -> None:
+        with connect(pooled_url) as session:
+            looking = StatusWatch("batchproc")
+            told = wait_until(lambda: [slot for slot in looking.look(session).slots if slot["slot"] is not None], 30)
+            assert [slot["job_id"] for slot in told] == [busy]
+            assert looking.look(session).nodes[0]["jobs_per_minute"] is not None
+            facts = look_at_waiting(session, "batchproc", waiting)
+            assert [node.running for node in facts.nodes] == [1]
+        (tmp_path / "go").touch()
+        wait_until(lambda: faulty_bench.done([busy, waiting]), 20, "both are completed")
+
+    faulty_bench.run_during(watch, url=pooled_url, workers=1)
 
 
 @pytest.mark.long
@@ -179,3 +205,29 @@ def test_without_a_direct_url_migrate_is_refused(faulty_bench: FaultyBench, pool
     refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert refused.returncode == 2
     assert "database.direct_url" in refused.stderr
+
+
+def test_exclusive_runs_exclude_each_other(faulty_bench: FaultyBench, pooled_url: str) -> None:
+    """By rows: a session-level lock would be held by whatever backend the pooler happened to use."""
+    scope: dict[str, list[int]] = {"tenant_ids": [], "lanes": []}
+    first, second = (ExclusiveRun("batchproc", scope, lease=60.0) for _ in range(2))
+    with connect(pooled_url) as one, connect(pooled_url) as other:
+        assert one.pooled
+        first.take(one)
+        with pytest.raises(AnotherRun):
+            second.take(other)
+        assert first.renew(other), "whatever connection it comes by"
+        first.release(other)
+        second.take(one)
+
+
+def test_an_exclusive_run_through_a_pooler_leaves_nothing_behind(faulty_bench: FaultyBench, pooled_url: str) -> None:
+    tenant = faulty_bench.tenant("acme")
+    jobs = [faulty_bench.enqueue(tenant, "d_quick") for _ in range(3)]
+    node = Node(settings(handlers=[HANDLERS]), pooled_url, pooled_url, lambda *_: None)
+
+    report = node.run(RunOptions(workers=1, exclusive=True))
+
+    assert report.exit_code == 0
+    assert faulty_bench.done(jobs)
+    assert faulty_bench.value("select count(*) from batchproc.exclusive_runs") == 0

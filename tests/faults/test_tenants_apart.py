@@ -237,12 +237,18 @@ def test_applications_enqueue_only_on_documents_of_the_tenant(two: Two) -> None:
 
 _FORBIDDEN: dict[str, Callable[[Two], list[str]]] = {
     "enqueue": lambda two: ["classify", "--document", str(two.their_document)],
+    "jobs retry": lambda two: ["--document", str(two.their_document), "--yes"],
+    "jobs cancel": lambda two: ["--document", str(two.their_document), "--yes"],
+    "jobs discard": lambda two: ["--document", str(two.their_document), "--yes"],
+    "jobs prioritise": lambda two: ["--document", str(two.their_document), "--yes"],
     "jobs list": lambda two: ["--document", str(two.their_document), "--json"],
     "documents list": lambda _: ["--json"],
     "reprocess": lambda two: ["--document", str(two.their_document), "--mode", "force", "--json"],
     "import": lambda two: ["--no-jobs", "--json", str(two.folder / "mine")],
     "run": lambda _: ["--json"],
+    "campaigns list": lambda _: ["--json"],
     "prune": lambda _: ["--older-than", "0"],
+    "usage": lambda _: ["--json"],
 }
 """What to call each command with that takes ``--tenant``; called for ``mine`` it must know nothing of ``theirs``."""
 
@@ -292,7 +298,11 @@ def test_enqueue_names_the_tenant_that_lacks_the_document(
 def test_statements_on_documents_name_the_tenant() -> None:
     """Those that the command line lists with are for the operator, who sees all tenants; storage roots are nobody's."""
     for_all = {"list_documents.sql", "show_revision.sql", "show_pages.sql", "show_ranges.sql", "engine_versions.sql"}
+    for_all |= {"data_in_use.sql"}
     for_all |= {"begun_pages.sql"}  # of claims, each with its own tenant
+    # Of a campaign or run, whosever documents are in it: each row is joined with its own tenant's.
+    for_all |= {"readings_of_campaign.sql", "readings_of_run.sql", "campaign_current.sql", "lock_documents.sql"}
+    for_all |= {"revert_targets.sql", "revert_documents.sql"}
     for_all |= {f"{what}.sql" for what in ("all_roots", "forget_root", "known_roots", "learn_root", "renew_root")}
     files = list(resources.files("batchproc.documents").joinpath("sql").iterdir())
     assert len(files) > 15

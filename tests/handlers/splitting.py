@@ -17,7 +17,7 @@ from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Failure, Snooze
 from batchproc.handlers.ocr import OcrResult, RangeResult, SplitResult, ocr
 from batchproc.handlers.ocr_options import OcrArgs
-from batchproc.handlers.registry import _from_function
+from batchproc.handlers.registry import declared
 from batchproc.queue.document_jobs import document_key
 from batchproc.queue.node_store import Ended, NodeFacts, NodeStore
 from batchproc.settings import Settings
@@ -25,7 +25,7 @@ from tests.handlers.running_job import Conn, RecordingSink, add_document
 from tests.queue.helpers import STORE, one, rows_of
 
 Result = OcrResult | SplitResult | RangeResult | None
-ENTRY = _from_function(ocr)
+ENTRY = declared(ocr)
 
 
 def settings(split_pages: int = 3, **ocr_settings: Any) -> Settings:
@@ -58,7 +58,7 @@ class LargeDocument:
             "ocr",
             args,
             document_id=self.document_id,
-            unique_key=document_key(self.document_id),
+            unique_key=document_key(self.document_id, pilot=bool(args.get("pilot"))),
         )
         return STORE.enqueue(self.connection, job, ENTRY.spec).job_id
 

@@ -13,9 +13,10 @@ from batchproc.core.limits import bounded_json
 from batchproc.core.outcome import FollowUp
 from batchproc.database import connect
 from batchproc.documents.store import DocumentStore, Tag
-from batchproc.handlers.classify import LISTED_TAGS, ClassifyArgs, classify
+from batchproc.handlers.classify import LISTED_TAGS, TAXONOMY, ClassifyArgs, classify
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import ClaimLost, Failure
+from batchproc.handlers.rules.version import version_of
 from batchproc.settings import Settings, Taxonomy
 from tests.handlers.running_job import Conn, RecordingSink, add_document, add_tenant, add_text, running_job
 
@@ -161,6 +162,21 @@ def test_running_again_after_a_rule_change_replaces_only_what_rules_set(archive:
         ("flow", None, "workflow"),
         ("money", "cash", "rule"),
     ]
+
+
+def test_the_version_of_all_its_rules_is_remembered(archive: Archive) -> None:
+    archive.text("nothing that a rule finds")
+
+    def remembered() -> tuple[str, str]:
+        classify(archive.job(), ClassifyArgs())
+        [[stored]] = archive.connection.execute("select rules_version from batchproc.documents").fetchall()
+        return str(stored), version_of(TAXONOMY.rules(archive.rules, "acme"))
+
+    stored, now = remembered()
+    assert stored == now
+    (archive.rules / "acme.yaml").write_text("version: 1\nrules:\n  - {name: cash, enabled: false}\n")
+    assert remembered() == (version_of(TAXONOMY.rules(archive.rules, "acme")),) * 2
+    assert remembered()[0] != stored
 
 
 def test_workflow_follows_an_upload(archive: Archive) -> None:

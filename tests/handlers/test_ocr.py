@@ -21,7 +21,7 @@ from batchproc.handlers.context import Context
 from batchproc.handlers.errors import ClaimLost, Failure, Snooze, StorageUnavailable
 from batchproc.handlers.ocr import OcrResult, ocr
 from batchproc.handlers.ocr_options import OcrArgs, asks_otherwise, page_options
-from batchproc.handlers.registry import _from_function
+from batchproc.handlers.registry import declared
 from batchproc.ocr.errors import OcrFailure
 from batchproc.ocr.page_text import PageOptions
 from batchproc.queue.claims import ClaimFence
@@ -765,7 +765,7 @@ def test_the_most_special_option_counts(job: Job) -> None:
     "args", [{"mod": "redo"}, {"mode": "fast"}, {"languages": []}, {"languages": ["../eng"]}, {"document_id": "x"}]
 )
 def test_args_that_do_not_fit_are_refused(args: dict[str, Any]) -> None:
-    entry = _from_function(ocr)
+    entry = declared(ocr)
     assert validated_args(entry, {"mode": "redo"}, 7) == OcrArgs(document_id=7, mode="redo")
     with pytest.raises(ValidationError):
         validated_args(entry, args, 7)

@@ -23,7 +23,7 @@ from batchproc.handlers.password_file import (
     UnusablePasswordFile,
     read_passwords,
 )
-from batchproc.handlers.registry import _from_function
+from batchproc.handlers.registry import declared
 from batchproc.settings import Settings
 from tests.faults.stored import tables_with
 from tests.handlers.running_job import Conn, add_document, add_tenant, running_job
@@ -202,7 +202,7 @@ def test_one_that_is_missing_is_named_and_tried_again(connection: Conn, tmp_path
     with pytest.raises(Failure) as caught:
         read_encrypted(connection, tmp_path, tmp_path / "unmounted" / "passwords")
     assert (caught.value.code, caught.value.retry) == ("password_file_missing", True)
-    assert caught.value.code in _from_function(ocr).spec.failure_codes
+    assert caught.value.code in declared(ocr).spec.failure_codes
     detail = caught.value.detail or ""
     assert "setting password_file" in detail
     assert "tenants set SLUG --password-file" in detail

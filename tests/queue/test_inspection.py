@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from batchproc.core.errors import UsageError
-from batchproc.core.job import KindSpec, Lane
+from batchproc.core.job import Lane
 from batchproc.core.outcome import Completed, ErrorClass
 from batchproc.queue.inspection import Inspection
-from batchproc.queue.node_store import NodeStore
 from tests.queue.helpers import (
     Conn,
     add_document,
@@ -183,34 +182,6 @@ def test_due_jobs_are_counted_within_the_scope(connection: Conn) -> None:
     scopes = [([], [], []), ([one_], [], []), ([], ["other"], []), ([], [], [0]), ([one_], ["other"], [])]
     counts = [LOOK.count_due(connection, tenant_ids=ids, kinds=kinds, lanes=lanes) for ids, kinds, lanes in scopes]
     assert counts == [2, 1, 1, 1, 0]
-
-
-def test_the_failures_of_a_run_are_discarded_jobs_and_partial_documents(connection: Conn) -> None:
-    tenant, node = add_tenant(connection), join(connection)
-    run_id, other_run = node.start_run(connection, {}), node.start_run(connection, {})
-    connection.execute("insert into batchproc.kinds (kind) values ('ocr')")
-    spec = KindSpec("ocr", fails_document=True)
-    node = NodeStore("batchproc", node.node_id, {"ocr": spec})
-    partial, whole, bad = (add_document(connection, tenant, status) for status in ("partial", "completed", "pending"))
-
-    def ocr(document: int, run: int) -> Any:
-        return claim_job(connection, node, enqueue(connection, tenant, "ocr", document_id=document), run)
-
-    partly, wholly, discarded, elsewhere = (
-        ocr(partial, run_id),
-        ocr(whole, run_id),
-        ocr(bad, run_id),
-        ocr(bad, other_run),
-    )
-    node.settle(connection, [ended(partly), ended(wholly)])
-    node.settle(connection, [ended(item, failed(ErrorClass.PERMANENT), spec) for item in (discarded, elsewhere)])
-    found = LOOK.run_failures(connection, run_id, 10, partial=True)
-    columns = ("tenant", "job_id", "kind", "document_id", "failure_code", "path", "document_status", "detail")
-    assert [tuple(row[name] for name in columns) for row in found] == [
-        ("acme", discarded.job_id, "ocr", bad, "own_code", b"file", "failed", "a safe detail"),
-        ("acme", partly.job_id, "ocr", partial, None, b"file", "partial", None),
-    ]
-    assert len(LOOK.run_failures(connection, run_id, 1, partial=False)) == 1
 
 
 def test_every_listing_can_be_shown_as_json(connection: Conn) -> None:

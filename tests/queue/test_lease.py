@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
@@ -13,6 +14,7 @@ import pytest
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, JobState, KindSpec, Lane
 from batchproc.core.outcome import ErrorClass
+from batchproc.queue.nights import NightStore
 from batchproc.queue.node_store import Ended, NodeFacts, NodeStore
 from tests.queue.helpers import (
     PATIENCE,
@@ -288,7 +290,10 @@ def test_what_is_left_is_counted_within_the_scope(connection: Conn) -> None:
     enqueue(connection, one_, "other", lane=Lane.INTERACTIVE)
     enqueue(connection, two, run_at=one(connection, "select clock_timestamp() + interval '1 day'"))
     running(connection, node, two)
-    left = partial(node.count_left, connection)
+
+    def left(**scope: list[Any]) -> int:
+        return sum(found.jobs for found in NightStore("batchproc").left(connection, **scope).values())
+
     assert left(tenant_ids=[], kinds=[], lanes=[]) == 3
     assert left(tenant_ids=[one_], kinds=[], lanes=[]) == 2
     assert left(tenant_ids=[], kinds=["work"], lanes=[]) == 2

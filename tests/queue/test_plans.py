@@ -236,7 +236,10 @@ PINS: dict[str, tuple[Values, set[str]]] = {
     "claims_by_id": (several, {"processing_jobs_pkey"}),
     "write_progress": (progress, {"processing_jobs_pkey"}),
     "find_unique": (waiting_key, {"processing_jobs_unique.*"}),
-    "latest_document_job": (waiting_key, {"processing_jobs_(document|pkey)"}),
+    "latest_document_jobs": (
+        lambda _: {"tenant_id": 1, "document_ids": [1, 7], "kind": "work"},
+        {"processing_jobs_(document|pkey)"},
+    ),
     "show_job": (lambda _: [77], {"processing_jobs_pkey"}),
     "cancel_waiting": (some_ids, {"processing_jobs_pkey"}),
     "request_cancel": (some_ids, {"processing_jobs_(pkey|running_node|running_kind)"}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -415,7 +414,7 @@ def test_a_rescue_writes_what_the_owner_would_have(connection: Conn) -> None:
     """The same statement: only the check of the lease is added."""
     tenant, node = add_tenant(connection), join(connection)
     claimed = running(connection, node, tenant)
-    ending = replace(ended(claimed, failed(ErrorClass.LEASE_EXPIRED)), worker_pid=None)
+    ending = ended(claimed, failed(ErrorClass.LEASE_EXPIRED))._replace(worker_pid=None)
     assert node.settle(connection, [ending], rescue=True).states == {}, "its node lives"
     connection.execute("delete from batchproc.nodes")
     assert node.settle(connection, [ending], rescue=True).states == {claimed.claim_id: JobState.AVAILABLE}

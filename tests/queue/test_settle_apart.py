@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from unittest.mock import Mock
@@ -97,7 +97,7 @@ def test_a_bad_ending_stops_no_other_and_ends_under_a_code(connection: Conn, out
 
 
 def transition(job_id: int, claim: Any, **fields: Any) -> Transition:
-    return replace(Transition(job_id, claim, JobState.SCHEDULED, Counters(1, 0, 0, 0), "failed"), **fields)
+    return Transition(job_id, claim, JobState.SCHEDULED, Counters(1, 0, 0, 0), "failed")._replace(**fields)
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,26 @@ CLAIM = Claim(1, UUID(int=1), 1, "work", 1, 5, 1, 5, 0, 0, 0)
 
 @given(OUTCOMES, st.floats())
 def test_an_ending_is_always_ascii_json_text(outcome: Outcome, seconds: float) -> None:
-    ending = replace(ended(CLAIM, outcome), seconds=seconds)
+    ending = ended(CLAIM, outcome)._replace(seconds=seconds)
     assert ending_json(ending, {}).isascii()
+
+
+@given(
+    result=st.none() | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3).map(json.dumps),
+    seconds=st.floats(0, 1e9) | st.just(math.inf),
+    worker_pid=st.none() | st.integers(1, 2**22),
+)
+def test_the_short_way_of_a_completed_job_says_the_same_as_the_long_one(
+    result: str | None, seconds: float, worker_pid: int | None
+) -> None:
+    short = ended(CLAIM, Completed(result))._replace(seconds=seconds, worker_pid=worker_pid)
+    long = short._replace(transition=short.transition._replace(detail="the long way"))
+    assert meant(ending_json(short, {})) == meant(ending_json(long, {}), without="detail")
+
+
+def meant(ending: str, without: str = "") -> dict[str, object]:
+    """What is null is as what is left out."""
+    return {name: value for name, value in json.loads(ending).items() if value is not None and name != without}
 
 
 def test_any_outcome_can_be_settled(connection: Conn) -> None:

@@ -13,7 +13,7 @@ from batchproc.database import SqlFolder
 
 TABLES = (
     "tenants|kinds|nodes|campaigns|runs|documents|document_paths|document_tags|ocr_revisions|ocr_pages|processing_jobs"
-    "|job_signals|job_attempts|usage_daily|schema_migrations|storage_roots|tenant_turns"
+    "|job_signals|job_attempts|usage_daily|schema_migrations|storage_roots|tenant_turns|node_slots|node_activity"
 )
 LITERAL = re.compile(r"'(?:[^']|'')*'")
 

@@ -2,7 +2,8 @@
 -- was current before. One that was completed before there were sums has none: they are those of its pages.
 select r.revision_id, r.engine, r.engine_version, r.data_hash, r.profile,
        coalesce(r.confidence, p.confidence) as confidence, coalesce(r.characters, p.characters) as characters,
-       coalesce(r.failed_pages, p.failed_pages) as failed_pages, r.page_count, r.source = 'person' as by_person, r.kept_versions is not null as mixed
+       coalesce(r.failed_pages, p.failed_pages) as failed_pages, r.page_count, r.source = 'person' as by_person,
+       r.kept_versions is not null as mixed
 from batchproc.documents d
 left join batchproc.ocr_revisions r on r.revision_id = d.current_revision and r.tenant_id = d.tenant_id
 cross join lateral (

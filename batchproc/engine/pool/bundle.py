@@ -33,10 +33,12 @@ class Bundle:
         heard: when an outcome was heard last, or the jobs were sent.
         looked_at: the moment at which its slot looked for outcomes last.
         unwanted: outcomes of jobs if they have not begun by the time their worker is dead.
+        is_quick: they should be over soon, so that another bundle may wait behind them.
     """
 
-    def __init__(self, slot: int, works: Iterable[Work], now: float) -> None:
+    def __init__(self, slot: int, works: Iterable[Work], now: float, *, is_quick: bool = False) -> None:
         self.left = {work.claim_id: work for work in works}
+        self.is_quick = is_quick
         self.submitted = self.heard = now
         self.looked_at = 0.0
         self.future: futures.Future[Reply] | None = None

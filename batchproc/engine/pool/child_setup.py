@@ -22,6 +22,7 @@ from uuid import UUID
 from batchproc.core.outcome import ErrorClass, Failed, Outcome
 from batchproc.engine.pool import process_tree, processes, reply
 from batchproc.engine.pool.outbox import OutboxWriter
+from batchproc.engine.pool.process_title import WorkerTitle
 from batchproc.engine.pool.progress import ProgressWriter
 
 PROGRESS_FILE, OUTBOX_FILE, TEMP_FOLDER = "progress", "outbox", "tmp"
@@ -46,6 +47,7 @@ class WorkerSetup:
     """
 
     marker: str
+    slot: int
     folder: str
     forkserver_pid: int
     nice: int
@@ -69,6 +71,7 @@ Reply = tuple[int, float, bytes | None]
 large for the outbox."""
 
 _progress: ProgressWriter | None = None
+_title: WorkerTitle | None = None
 _outbox: OutboxWriter | None = None
 _workdir: Path | None = None
 _function: Callable[[int, UUID], Outcome] | None = None
@@ -146,6 +149,7 @@ def run_bundle(number: int, told: Sequence[Told]) -> Reply:
     """
     assert _progress is not None
     assert _outbox is not None
+    assert _title is not None
     _outbox.begin(number)
     _coming.clear()
     _coming.extend((job_id, UUID(bytes=claim)) for job_id, claim, _ in told)
@@ -156,7 +160,9 @@ def run_bundle(number: int, told: Sequence[Told]) -> Reply:
             if not _outbox.skip(position):
                 return position, 0.0, None
             continue
+        _title.begin(job_id)
         reply = run_job(job_id, claim_id, shortest)
+        _title.end()
         seconds = time.monotonic() - begun
         if not _outbox.put(position, seconds, reply):
             return position + 1, seconds, reply
@@ -283,9 +289,11 @@ def _mark(marker: str) -> None:
 
 
 def _give_resources(setup: WorkerSetup) -> None:
-    global _outbox, _progress, _workdir
+    global _outbox, _progress, _title, _workdir
     folder = Path(setup.folder)
     _progress = ProgressWriter(folder / PROGRESS_FILE)
+    _title = WorkerTitle(setup.slot)
+    _progress.told = _title.progress
     _outbox = OutboxWriter(folder / OUTBOX_FILE)
     _workdir = folder / TEMP_FOLDER
     os.environ["TMPDIR"] = str(_workdir)

@@ -22,7 +22,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
-from batchproc.engine.pool import process_tree, processes
+from batchproc.engine.pool import process_title, process_tree, processes
 
 CONFIG_VARIABLE = "BATCHPROC_FORKSERVER"
 WORKDIRS_FILE = "workdirs"
@@ -45,6 +45,7 @@ def _set_up_if_forkserver() -> None:
 
 
 def _set_up(config: dict[str, Any]) -> None:
+    process_title.show("batchproc forkserver")
     del os.environ[CONFIG_VARIABLE]
     for name, value in config["environment"].items():  # was changed only to get here
         if value is None:

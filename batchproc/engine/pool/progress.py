@@ -14,7 +14,7 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -55,6 +55,8 @@ class ProgressWriter:
     """The worker's side. Safe to use from several threads of the worker."""
 
     def __init__(self, path: Path) -> None:
+        self.told: Callable[[int, int], None] = lambda _done, _total: None
+        """Is told of every progress, too."""
         self._memory = _map(path)
         self._lock = threading.Lock()
         self._sequence = 0
@@ -86,6 +88,7 @@ class ProgressWriter:
         with self._lock:
             self._done, self._total = _fit(done), _fit(total)
             self._beat()
+        self.told(self._done, self._total)
 
     def checkpoint(self) -> None:
         """A part is done for good; a sign of life too."""

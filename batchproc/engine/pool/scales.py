@@ -56,6 +56,10 @@ class Scales:
         self._next_at = now + min(LONGEST_PAUSE, max(SHORTEST_PAUSE, pause, affordable))
         return self._verdict(count, resident), self._next_at
 
+    def resident_bytes(self, worker: WorkerHandle | None) -> int:
+        """What the tree of this worker held when it was weighed last; 0 when it never was."""
+        return self._resident if worker is self._worker else 0
+
     def _verdict(self, count: int, resident: int) -> Verdict | None:
         if resident > self._limit:
             text = f"{resident >> 20} MiB resident, limit {self._limit_mb} MiB"

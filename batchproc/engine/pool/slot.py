@@ -1,5 +1,8 @@
 """A slot: the place of one worker, who gets one bundle of jobs at a time, and is replaced when it dies or has to.
 
+While its jobs are quick ones a second bundle may wait in the slot, for the worker to go on with at once. It goes back
+when the jobs before it take longer than was thought.
+
 Its keeper kills and starts its workers. The state changes only under the lock.
 """
 
@@ -29,6 +32,9 @@ CHECK_SECONDS = 0.5
 STREAM_SECONDS = 0.05
 """How often the outcomes of bundles that are being worked at are looked for."""
 
+AHEAD_SECONDS = CHECK_SECONDS
+"""So long a bundle waits behind jobs that should have been quick."""
+
 _SOON = 0.01
 
 
@@ -51,6 +57,7 @@ class Slot:
         self.number = number
         self.worker: WorkerHandle | None = None
         self.bundle: Bundle | None = None
+        self._ahead: Bundle | None = None
         self._shared = shared
         self._options = shared.plan.options
         self._lock = threading.Lock()
@@ -77,16 +84,26 @@ class Slot:
         """Whether it is ready, or never will be."""
         return self._state is not _State.STARTING
 
-    def submit(self, works: Sequence[Work]) -> bool:
-        """False when the slot is not free."""
+    @property
+    def takes_ahead(self) -> bool:
+        """Whether a bundle may wait behind the one that its worker is at."""
+        bundle = self.bundle
+        return self._state is _State.BUSY and self._ahead is None and bundle is not None and bundle.is_quick
+
+    def submit(self, works: Sequence[Work], *, is_quick: bool = False) -> bool:
+        """False when the slot is not free, and takes nothing ahead.
+
+        Args:
+            is_quick: another bundle may wait behind this one.
+        """
         with self._lock:
+            bundle = Bundle(self.number, works, time.monotonic(), is_quick=is_quick)
             if self._state is not _State.IDLE:
-                return False
-            bundle = self.bundle = Bundle(self.number, works, time.monotonic())
-            self._state = _State.BUSY
-            if self.worker is not None:
-                self.worker.bundles += 1
-            self._hand_over(bundle)
+                if not self.takes_ahead:
+                    return False
+                self._ahead = bundle
+                return True
+            self._begin(bundle)
         self._listen(bundle)
         return True
 
@@ -102,55 +119,57 @@ class Slot:
                 return None
             if progress.claim_id != work.claim_id:
                 progress = Progress(work.claim_id, backend_pid=progress.backend_pid)
-            return Running(self.number, work, worker.pid if worker else None, bundle.submitted, progress)
+            pid, resident = worker.pid if worker else None, self._scales.resident_bytes(worker)
+            return Running(self.number, work, pid, bundle.submitted, progress, resident)
 
     def holds(self) -> list[UUID]:
-        """The claims of the jobs in this slot that have not ended."""
-        bundle = self.bundle
-        return list(bundle.left) if bundle is not None else []
+        """The claims of the jobs in this slot that have not ended; those of one that waits among them."""
+        with self._lock:
+            return [claim_id for bundle in (self.bundle, self._ahead) if bundle is not None for claim_id in bundle.left]
 
     def cancel(self, claim_id: UUID) -> bool:
         """Ends the job of this claim as cancelled; False when it is not here. Its worker dies only if it has begun."""
-        bundle = self.bundle
-        if bundle is None or claim_id not in bundle.left:
-            return False
+        cancelled = Cancelled()
         with self._lock:
-            if self.bundle is not bundle or claim_id not in bundle.left:
+            bundle, ahead = self.bundle, self._ahead
+            if ahead is not None and claim_id in ahead.left:
+                ended = ahead.give_up([claim_id], cancelled)
+            elif bundle is not None and claim_id in bundle.left:
+                ended = self._take_back(bundle, [claim_id], cancelled)
+                if claim_id in bundle.left:
+                    bundle.unwanted[claim_id] = cancelled
+                    self._replace(Verdict("has a cancelled job", cancelled, claim_id))
+            else:
                 return False
-            cancelled = Cancelled()
-            ended = self._take_back(bundle, [claim_id], cancelled)
-            if claim_id in bundle.left:
-                bundle.unwanted[claim_id] = cancelled
-                self._replace(Verdict("has a cancelled job", cancelled, claim_id))
         self._publish(ended)
         return True
 
     def interrupt(self, reason: str) -> None:
         """Ends every job that there is as interrupted."""
         outcome = Interrupted(reason)
-        ended: list[Ended] = []
         with self._lock:
+            ended = self._give_back_ahead(outcome)
             bundle = self.bundle
-            if bundle is None or not bundle.left:
-                return
-            if self._state is _State.STARTING:  # they wait for a new worker
-                ended = bundle.give_up(bundle.left, outcome)
-            else:
-                bundle.unwanted.update(dict.fromkeys(bundle.left, outcome))
-                self._replace(Verdict("is interrupted", outcome, of_all=True))
+            if bundle is not None and bundle.left:
+                if self._state is _State.STARTING:  # they wait for a new worker
+                    ended += bundle.give_up(bundle.left, outcome)
+                else:
+                    bundle.unwanted.update(dict.fromkeys(bundle.left, outcome))
+                    self._replace(Verdict("is interrupted", outcome, of_all=True))
         self._publish(ended)
 
     def ask_to_stop(self) -> None:
         """The node is shutting down: lets the handler see it, and gives back what would come after its job."""
-        ended: list[Ended] = []
+        outcome = Interrupted("the node is shutting down")
         with self._lock:
+            ended = self._give_back_ahead(outcome)
             bundle, worker = self.bundle, self.worker
             if worker is not None and worker.progress is not None and self._state is not _State.RETIRED:
                 worker.progress.ask_to_stop()
             if bundle is not None and worker is not None and self._state is _State.BUSY:
                 last = bundle.at(worker.read_progress())
                 later = [claim_id for claim_id, work in bundle.left.items() if work is not last]
-                ended = self._take_back(bundle, later, Interrupted("the node is shutting down"))
+                ended += self._take_back(bundle, later, outcome)
         self._publish(ended)
 
     def close(self) -> None:
@@ -170,16 +189,18 @@ class Slot:
 
     def check(self, now: float) -> float:
         """Takes up outcomes, and enforces the limits of time; returns when to check next."""
-        ended: list[Ended] = []
         with self._lock:
             bundle, worker = self.bundle, self.worker
+            ended = self._late_ahead(now)
             if self._state is not _State.BUSY or bundle is None or worker is None or bundle.future is None:
+                self._publish(ended)
                 return now + CHECK_SECONDS
-            # All slots in the same moments: so many times a second at most somebody is told of outcomes.
+            # All slots in the same moments: so many times a second at most somebody is told of outcomes. Of a bundle
+            # that is over before that nobody is told in parts: each part is a settle of its own.
             moment = now // STREAM_SECONDS
-            if bundle.is_streamed and moment != bundle.looked_at:
+            if bundle.is_streamed and moment != bundle.looked_at and now >= bundle.heard + STREAM_SECONDS:
                 bundle.looked_at = moment
-                ended = bundle.received(worker)
+                ended += bundle.received(worker)
             verdict, due = limit_passed(bundle, worker, now)
             if bundle.is_streamed:
                 due = min(due, (moment + 1) * STREAM_SECONDS)
@@ -213,12 +234,12 @@ class Slot:
         """A worker that is ready; jobs that waited for it are handed over."""
         with self._lock:
             self.worker = worker
-            bundle = self.bundle
-            if bundle is not None and not bundle.left:
-                bundle = self.bundle = None
-            self._state = _State.IDLE if bundle is None else _State.BUSY
+            if self.bundle is not None and not self.bundle.left:
+                self.bundle = None
+            bundle = self.bundle or self._take_ahead()
+            self._state = _State.IDLE
             if bundle is not None:
-                self._hand_over(bundle)
+                self._begin(bundle)
         if bundle is not None:
             self._listen(bundle)
         self._shared.watch(self, worker)
@@ -245,15 +266,17 @@ class Slot:
 
     def retire(self, reason: str, kill_within: float | None = None) -> None:
         """There will be no worker any more; kills the one there is, if told, and gives back the jobs there are."""
+        outcome = Interrupted(reason)
         with self._lock:
+            ended = self._give_back_ahead(outcome)
             bundle, self.bundle = self.bundle, None
             worker, self.worker = self.worker, None
             self._state = _State.RETIRED
+        self._publish(ended)
         if worker is not None and kill_within is not None:
             self._shared.unwatch(worker)
             worker.kill(kill_within)
         if bundle is not None:
-            outcome = Interrupted(reason)
             if worker is None:
                 self._publish(bundle.give_up(bundle.left, outcome))
             else:
@@ -271,6 +294,31 @@ class Slot:
         else:  # its keeper is at it
             return
         self._keeper.replace(verdict)
+
+    def _begin(self, bundle: Bundle) -> None:
+        """These are the jobs that the worker is at from now on."""
+        self.bundle = bundle
+        self._state = _State.BUSY
+        if self.worker is not None:
+            self.worker.bundles += 1
+        self._hand_over(bundle)
+
+    def _take_ahead(self) -> Bundle | None:
+        """The bundle that waits, if there is still something in it."""
+        bundle, self._ahead = self._ahead, None
+        return bundle if bundle is not None and bundle.left else None
+
+    def _give_back_ahead(self, outcome: Outcome) -> list[Ended]:
+        bundle = self._take_ahead()
+        return bundle.give_up(bundle.left, outcome) if bundle is not None else []
+
+    def _late_ahead(self, now: float) -> list[Ended]:
+        """Gives back the bundle that waits when what is before it was not so quick: it is for whoever is free."""
+        if self._ahead is None or now < self._ahead.submitted + AHEAD_SECONDS:
+            return []
+        if self.bundle is not None:
+            self.bundle.is_quick = False
+        return self._give_back_ahead(Interrupted("the jobs before it took longer than was thought"))
 
     def _hand_over(self, bundle: Bundle) -> None:
         assert self.worker is not None
@@ -312,16 +360,15 @@ class Slot:
                 self._replace(DIED)
                 return
             ended = bundle.received(worker, came)
-            self._go_on(bundle, worker)
-            again = self._state is _State.BUSY
+            coming = self._go_on(bundle, worker)
         self._publish(ended)
-        if again:
-            self._listen(bundle)
+        if coming is not None:
+            self._listen(coming)
         elif not ended:
             self._shared.wake()  # the slot may be free
 
-    def _go_on(self, bundle: Bundle, worker: WorkerHandle) -> None:
-        """After a sending, under the lock: the worker is free, or gets the rest, or has to be replaced."""
+    def _go_on(self, bundle: Bundle, worker: WorkerHandle) -> Bundle | None:
+        """After a sending, under the lock: the worker is free, or has to be replaced, or gets what is returned."""
         if worker.jobs:
             self._keeper.job_done()
         if not bundle.left:
@@ -334,6 +381,11 @@ class Slot:
         elif bundle.left:
             self._state = _State.BUSY
             self._hand_over(bundle)
+            return bundle
+        elif (ahead := self._take_ahead()) is not None:
+            self._begin(ahead)
+            return ahead
+        return None
 
     def _publish(self, ended: Sequence[Ended]) -> None:
         if ended:

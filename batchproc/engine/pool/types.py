@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from batchproc.core.outcome import Outcome
@@ -54,8 +54,7 @@ class Entry:
     initargs: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """One claimed job. Limits in seconds: from its begin in the worker, and from its last sign of life."""
 
     job_id: int
@@ -64,8 +63,7 @@ class Work:
     stall_timeout: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How one submitted job ended.
 
     ``seconds`` is from its begin in the worker to its end; 0 of one that never began. ``killed`` means that the worker
@@ -83,10 +81,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The job that a slot is at; ``started`` is when its bundle was submitted, on ``time.monotonic``."""
+    """The job that a slot is at; ``started`` is when its bundle was submitted, on ``time.monotonic``.
+
+    ``resident_bytes``: what its worker's tree held when it was weighed last.
+    """
 
     slot: int
     work: Work
     worker_pid: int | None
     started: float
     progress: Progress
+    resident_bytes: int = 0

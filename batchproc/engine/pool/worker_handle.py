@@ -52,6 +52,7 @@ class WorkerHandle:
     def __init__(self, plan: WorkerPlan, slot: int, generation: int) -> None:
         self._plan = plan
         self._marker = forkserver.marker(plan.options.node_id, slot, generation)
+        self._slot = slot
         self._name = f"slot-{slot}-{generation}-"
         self._folder: Path | None = None
         self._context = OneWorkerContext()
@@ -199,6 +200,7 @@ class WorkerHandle:
         forkserver.tidy_if_killed(options.workdir)
         setup = child_setup.WorkerSetup(
             marker=self._marker,
+            slot=self._slot,
             folder=os.fspath(folder),
             forkserver_pid=self._forkserver_pid,
             nice=options.nice,

@@ -14,7 +14,7 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from loguru import logger
@@ -38,14 +38,20 @@ class NoFreeSlot(RuntimeError):
 class WorkerPool:
     """One single-worker pebble pool per slot. ``submit`` and ``poll`` belong to one thread; the rest to any.
 
+    Args:
+        heard: told, in threads of the pool, of what has ended before ``poll`` tells of it.
+
     Raises ValueError when the entry cannot be imported by a worker, or the node id is too long.
     """
 
-    def __init__(self, options: PoolOptions, entry: Entry) -> None:
+    def __init__(
+        self, options: PoolOptions, entry: Entry, heard: Callable[[Sequence[Ended]], None] = lambda _: None
+    ) -> None:
         if options.workers < 1:
             raise ValueError("a pool needs at least one worker")
         forkserver.marker(options.node_id, options.workers, 2**31)
         self._options = options
+        self._heard = heard
         self._endings: deque[Ended] = deque()
         self._shared = Shared(
             plan=WorkerPlan(options, _pickled(entry)),
@@ -95,16 +101,24 @@ class WorkerPool:
         """How many slots have a worker that is ready and idle."""
         return sum(slot.free for slot in self._slots)
 
-    def submit(self, *works: Work) -> int:
+    def room_ahead(self) -> int:
+        """How many slots are at quick jobs and have nothing waiting behind them."""
+        return sum(slot.takes_ahead for slot in self._slots)
+
+    def submit(self, *works: Work, is_quick: bool = False) -> int:
         """Gives jobs, mostly a single one, to a free slot, in this order, and returns the slot's number.
 
-        Each ends for itself, and is told by ``poll`` soon after. The limits of each count from its begin.
+        Without a free one they wait behind the jobs of one that is at quick jobs. Each ends for itself, and is told by
+        ``poll`` soon after; one that waited too long as interrupted. The limits of each count from its begin.
+
+        Args:
+            is_quick: they should be over soon, so that others may wait behind them.
 
         Raises:
             NoFreeSlot: there is none; also after ``free`` told of one, for an idle worker may die at any time.
         """
-        for slot in self._slots:
-            if slot.free and slot.submit(works):
+        for slot in [*(slot for slot in self._slots if slot.free), *(slot for slot in self._slots if slot.takes_ahead)]:
+            if slot.submit(works, is_quick=is_quick):
                 return slot.number
         raise NoFreeSlot(f"no slot is free for job {works[0].job_id}")
 
@@ -179,6 +193,10 @@ class WorkerPool:
         return all(slot.join(max(0.0, give_up - time.monotonic())) for slot in self._slots)
 
     def _publish(self, ended: Sequence[Ended]) -> None:
+        try:
+            self._heard(ended)
+        except Exception as error:  # noqa: BLE001 - no outcome may be lost by it
+            logger.opt(exception=error).error("what has ended could not be prepared, and is told all the same")
         self._endings.extend(ended)
         self._wake()
 

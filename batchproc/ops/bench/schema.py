@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,21 +9,21 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-import psycopg
-from loguru import logger
-from psycopg import Connection, sql
+from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import BatchprocError, EnvironmentFault
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Outcome
-from batchproc.database import SqlFolder, connect, require_session
+from batchproc.database import SqlFolder, connect
 from batchproc.engine.node import Node, RunOptions
-from batchproc.queue import migrate
+from batchproc.ops.scratch_schema import drop_left as scratch_schema_left
+from batchproc.ops.scratch_schema import scratch_schema
 from batchproc.settings import Settings
 
 WARM_UP_PRIORITY = 1
 MEASURED_PRIORITY = 5
+_WORD = "bench"
 
 Observe = Callable[[Claim, Outcome, float], None]
 Tell = Callable[[str], None]
@@ -99,81 +98,27 @@ def bench_schema(settings: Settings, urls: Urls, **changes: Any) -> Iterator[Ben
     Raises:
         EnvironmentFault: the database cannot be reached, or the role may not create a schema.
     """
-    name = f"batchproc_bench_{secrets.token_hex(6)}"
-    own: dict[str, Any] = {
-        "database": settings.database.model_copy(update={"schema_name": name}),
-        "dispatch": settings.dispatch.model_copy(update={"reserved": 0}),
-        "handlers": (),
-        "kinds": {},
-    }
-    schema = BenchSchema(settings.model_copy(update=own | changes), urls)
-    with _life(schema) as life:
-        drop_left(life)
-        try:
-            with schema.connect() as connection:
-                migrate.apply(connection, name)
-            yield schema
-        finally:
-            _drop(schema)
-
-
-@contextmanager
-def _life(schema: BenchSchema) -> Iterator[Connection[TupleRow]]:
-    """A session that holds the schema's advisory lock, by which other benches know that this one lives."""
-    # Idle for as long as the bench goes on.
-    unending = {"idle_session_timeout": "0"}
-    with connect(schema.urls.direct, application_name="batchproc bench", settings=unending) as connection:
-        require_session(connection, "a bench")
-        connection.execute(SqlFolder("batchproc.ops.bench")["bench_lock_schema"], [schema.name])
-        yield connection
+    with scratch_schema(urls.direct, _WORD) as name:
+        own: dict[str, Any] = {
+            "database": settings.database.model_copy(update={"schema_name": name}),
+            "dispatch": settings.dispatch.model_copy(update={"reserved": 0}),
+            "handlers": (),
+            "kinds": {},
+        }
+        yield BenchSchema(settings.model_copy(update=own | changes), urls)
 
 
 def drop_left(connection: Connection[TupleRow]) -> list[str]:
-    """Drops the schemas of benches that were killed, which are those whose advisory lock nobody holds; their names.
-
-    Logs a warning of one that cannot be dropped, with the statement that does it.
-    """
-    statements = SqlFolder("batchproc.ops.bench")
-    dropped = []
-    for (name,) in connection.execute(statements["bench_schemas"]).fetchall():
-        row = connection.execute(statements["bench_lock_schema"], [name]).fetchone()
-        assert row is not None
-        if not row[0]:
-            continue
-        try:
-            _drop_schema(connection, name)
-            dropped.append(name)
-        except psycopg.Error as error:
-            logger.warning(
-                "the schema of a killed bench is left behind ({}): drop schema {} cascade", type(error).__name__, name
-            )
-        finally:
-            connection.execute(statements["bench_unlock_schema"], [name])
-    return dropped
-
-
-def _drop(schema: BenchSchema) -> None:
-    try:
-        with schema.connect() as connection:
-            _drop_schema(connection, schema.name)
-    except (BatchprocError, psycopg.Error) as error:
-        logger.error(
-            "the bench's schema is left behind ({}): drop schema {} cascade", type(error).__name__, schema.name
-        )
-
-
-def _drop_schema(connection: Connection[TupleRow], name: str) -> None:
-    # One notice for every table is of no use.
-    connection.execute("set client_min_messages = warning")
-    connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(name)))
+    """Drops the schemas of benches that were killed, as ``scratch_schema.drop_left``; their names."""
+    return scratch_schema_left(connection, _WORD)
 
 
 @contextmanager
-def ended_by_sigterm() -> Iterator[None]:
+def ended_by_sigterm(what: str = "the bench") -> Iterator[None]:
     """SIGTERM raises BenchStopped, so that nothing is left behind; Ctrl-C raises KeyboardInterrupt anyhow."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        raise BenchStopped("the bench was stopped")
+        raise BenchStopped(f"{what} was stopped")
 
     before = signal.signal(signal.SIGTERM, stop)
     try:

@@ -1,1 +1,3 @@
-insert into batchproc.campaigns (command) values (%s) returning campaign_id
+insert into batchproc.campaigns (command, kind, scope, documents)
+values (%(command)s, %(kind)s, %(scope)s::jsonb, 0)
+returning campaign_id

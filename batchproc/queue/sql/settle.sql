@@ -13,7 +13,8 @@ with ending as materialized (
     order by e.job_id
 ), claimed as materialized (
     select j.job_id, j.tenant_id, j.kind, j.lane, j.priority, j.attempt as number, j.claimed_at, j.node_id, j.run_id,
-           j.campaign_id, j.document_id, j.range_of, e as ending, e.state in ('scheduled', 'available') as waits,
+           j.campaign_id, j.document_id, j.range_of, j.traceparent, e as ending,
+           e.state in ('scheduled', 'available') as waits,
            -- The offsets keep the planner from gathering all that waits in a hash.
            e.state in ('scheduled', 'available') and exists (
                select from batchproc.job_signals s
@@ -23,7 +24,9 @@ with ending as materialized (
                select from batchproc.campaigns p where p.campaign_id = j.campaign_id and p.paused
                offset 0) as paused,
            -- Of a range that is given up on its document is told by the job that joins the ranges.
-           e.fails_document and (j.range_of is null or j.args ->> 'range' = 'join') as fails_document,
+           -- Of a document that is read as a pilot nothing changes.
+           e.fails_document and (j.range_of is null or j.args ->> 'range' = 'join')
+               and j.args -> 'pilot' is distinct from 'true'::jsonb as fails_document,
            e.state in ('scheduled', 'available') and j.unique_key is not null and exists (
                select from batchproc.processing_jobs s
                where s.tenant_id = j.tenant_id and s.kind = j.kind and s.unique_key = j.unique_key
@@ -91,7 +94,7 @@ with ending as materialized (
 ), followed as (
     insert into batchproc.processing_jobs
         (tenant_id, document_id, kind, lane, priority, state, args, unique_key, unique_while_running, max_attempts,
-         campaign_id, run_id, languages, range_of)
+         campaign_id, run_id, traceparent, languages, range_of)
     select c.tenant_id, f.document_id, f.kind, c.lane,
            -- The job that joins ranges goes before others; what follows it has their priority.
            case when c.range_of is null then c.priority
@@ -99,7 +102,7 @@ with ending as materialized (
                                where r.range_of = c.range_of and r.tenant_id = c.tenant_id and r.job_id <> c.job_id
                                order by r.job_id limit 1), c.priority) end,
            case when c.paused then 'held' else 'available' end, f.args, f.unique_key, f.unique_while_running,
-           f.max_attempts, c.campaign_id, c.run_id,
+           f.max_attempts, c.campaign_id, c.run_id, c.traceparent,
            coalesce(f.languages,
                     case when f.by_language
                          then (select string_to_array(d.language, '+') from batchproc.documents d

@@ -1,0 +1,206 @@
+"""``campaigns``: what was begun by one command, looked at, paused, resumed, cancelled and retried as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from batchproc.cli.app import AFTER, ID, App, pass_app
+from batchproc.cli.campaign_output import print_campaign, row_of
+from batchproc.cli.campaigns_revert import revert_campaign
+from batchproc.cli.filters import FailureCode
+from batchproc.cli.groups import JsonGroup
+from batchproc.cli.job_filters import require_yes
+from batchproc.cli.output import emit_json, emit_rows, json_option
+from batchproc.cli.terminal import StatusLine
+from batchproc.ops.campaign_progress import look_at
+from batchproc.ops.campaigning import Campaigning, Retried
+from batchproc.queue.campaign_listing import CampaignListing
+
+_COLUMNS = ("campaign_id", "state", "tenant", "documents", "done", "left", "failed", "created_at", "command")
+_YES = click.option("--yes", is_flag=True, help="Do not ask, though it is more than 10 jobs.")
+
+
+@click.group(cls=JsonGroup)
+def campaigns() -> None:
+    """What one command began (reprocess, import), as a whole.
+
+    \b
+    batchproc campaigns list
+    batchproc campaigns show 7        how far it is, and what it made better
+    batchproc campaigns pause 7       others go first; then: campaigns resume 7
+    batchproc campaigns cancel 7      then perhaps retry or revert it
+    """
+
+
+@campaigns.command("list")
+@click.option("--tenant", metavar="SLUG", help="Only those that chose this tenant's documents alone.")
+@click.option("--after", type=AFTER, metavar="ID", help="Continue behind this campaign, with older ones.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Campaigns a page.")
+@json_option
+@pass_app
+def list_campaigns(app: App, as_json: bool, limit: int, tenant: str | None, after: int | None) -> None:
+    """List campaigns, the newest first.
+
+    A document is done when no job of it waits or runs any more, and left otherwise; failed are the jobs that were given
+    up on. In state waiting nothing of it runs now.
+    """
+    with app.connect() as connection:
+        if tenant is not None:
+            app.jobs.tenant(connection, tenant)
+        found = CampaignListing(app.schema).page(connection, tenant=tenant, before=after, limit=limit + 1)
+    following = found[limit - 1].campaign_id if len(found) > limit else None
+    emit_rows("campaigns", [row_of(campaign) for campaign in found[:limit]], _COLUMNS, following, as_json)
+
+
+@campaigns.command("show")
+@click.argument("campaign_id", type=ID)
+@json_option
+@pass_app
+def show_campaign(app: App, campaign_id: int, as_json: bool) -> None:
+    """Show how far a campaign is, what failed, how long the rest takes, and what became of the texts.
+
+    The time left follows from how fast its documents came to an end in the last quarter of an hour; while none did,
+    from the time that pages took in the last 30 days and the slots of all nodes that run.
+    """
+    with app.connect() as connection:
+        print_campaign(look_at(connection, app.schema, campaign_id), as_json)
+
+
+@campaigns.command("pause")
+@click.argument("campaign_id", type=ID)
+@json_option
+@pass_app
+def pause_campaign(app: App, campaign_id: int, as_json: bool) -> None:
+    """Hold what of a campaign waits; what runs goes on.
+
+    Whatever follows its jobs, or is added to it, is held too.
+    """
+    with app.connect() as connection:
+        held = app.jobs.hold(connection, campaign_id)
+    if as_json:
+        emit_json({"campaign_id": campaign_id, "held": held})
+    else:
+        click.echo(f"campaign {campaign_id}: {held} jobs held; go on with: batchproc campaigns resume {campaign_id}")
+
+
+@campaigns.command("resume")
+@click.argument("campaign_id", type=ID)
+@json_option
+@pass_app
+def resume_campaign(app: App, campaign_id: int, as_json: bool) -> None:
+    """Let a paused campaign go on where it was."""
+    with app.connect() as connection:
+        released = app.jobs.release(connection, campaign_id)
+    if as_json:
+        emit_json({"campaign_id": campaign_id, "released": released.jobs, "superseded": released.superseded})
+        return
+    click.echo(f"campaign {campaign_id}: {released.jobs} jobs wait again")
+    if released.superseded:
+        click.echo(f"{released.superseded} were cancelled: another job does their work")
+
+
+@campaigns.command("cancel")
+@click.argument("campaign_id", type=ID)
+@click.option("--dry-run", is_flag=True, help="Only say how many jobs it would be.")
+@_YES
+@json_option
+@pass_app
+def cancel_campaign(app: App, campaign_id: int, as_json: bool, dry_run: bool, yes: bool) -> None:
+    """Cancel what of a campaign waits, and stop what runs.
+
+    What was done stays done (campaigns revert brings the texts before it back); a command that still adds to the
+    campaign ends. campaigns retry takes the cancel back.
+    """
+    status = StatusLine()
+    with app.connect() as connection:
+        jobs = CampaignListing(app.schema).one(connection, campaign_id).jobs_left
+        if dry_run:
+            _tell_of_dry(campaign_id, jobs, "cancelled", as_json)
+            return
+        require_yes(jobs, "cancelled", {"yes": yes})
+        done = Campaigning(app.jobs).cancel(
+            connection, campaign_id, told=lambda count: status.show(f"{count} jobs cancelled")
+        )
+    status.clear()
+    if as_json:
+        values = {"cancelled": done.cancelled, "requested": done.requested, "unwritten": done.unwritten}
+        emit_json({"campaign_id": campaign_id, **values, "dry_run": False})
+        return
+    click.echo(f"campaign {campaign_id}: {done.cancelled} jobs cancelled")
+    if done.requested:
+        click.echo(f"{done.requested} were asked to stop, but their node has not done so yet: see batchproc status")
+    if done.unwritten:
+        click.echo(f"{done.unwritten} are left: somebody holds their rows; give the command again")
+
+
+@campaigns.command("retry")
+@click.argument("campaign_id", type=ID)
+@click.option(
+    "--failure-code",
+    "failure_codes",
+    type=FailureCode(),
+    multiple=True,
+    metavar="CODE",
+    help="Only what was given up on with this code; repeatable.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say how many jobs it would be.")
+@_YES
+@json_option
+@pass_app
+def retry_campaign(
+    app: App, campaign_id: int, as_json: bool, failure_codes: tuple[str, ...], dry_run: bool, yes: bool
+) -> None:
+    """Try what of a campaign was given up on or cancelled once more, with fresh budgets.
+
+    \b
+    batchproc campaigns retry 7
+    batchproc campaigns retry 7 --failure-code missing_language --dry-run
+
+    Jobs that failed for their document's content (encrypted, too_large, unreadable_file, unsupported_type, empty_file)
+    are left alone unless --failure-code names it: they would fail again.
+    """
+    status = StatusLine()
+    work = Campaigning(app.jobs)
+    with app.connect() as connection:
+        found = work.retry(connection, campaign_id, failure_codes=failure_codes, dry=True)
+        if not dry_run:
+            require_yes(found.retried, "retried", {"yes": yes})
+            found = work.retry(
+                connection,
+                campaign_id,
+                failure_codes=failure_codes,
+                told=lambda count: status.show(f"{count} jobs wait again"),
+            )
+    status.clear()
+    _print_retried(campaign_id, found, dry_run=dry_run, as_json=as_json)
+
+
+campaigns.add_command(revert_campaign)
+
+
+def _tell_of_dry(campaign_id: int, jobs: int, done: str, as_json: bool) -> None:
+    if as_json:
+        emit_json({"campaign_id": campaign_id, done: jobs, "dry_run": True})
+    else:
+        click.echo(f"campaign {campaign_id}: {jobs} jobs would be {done}")
+
+
+def _print_retried(campaign_id: int, found: Retried, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        values: dict[str, Any] = {
+            "retried": found.retried,
+            "superseded": found.superseded,
+            "unwritten": found.unwritten,
+            "left_alone": dict(sorted(found.left_alone.items())),
+        }
+        emit_json({"campaign_id": campaign_id, **values, "dry_run": dry_run})
+        return
+    click.echo(f"campaign {campaign_id}: {found.retried} jobs {'would wait' if dry_run else 'wait'} again")
+    if found.superseded:
+        click.echo(f"{found.superseded} left as they are: another job does their work")
+    if found.unwritten:
+        click.echo(f"{found.unwritten} are left: somebody holds their rows; give the command again")
+    for code, count in sorted(found.left_alone.items()):
+        click.echo(f"{count} left alone: they failed as {code} (to try them all the same: --failure-code {code})")

@@ -1,0 +1,81 @@
+"""``campaigns revert``: the documents of a campaign get the text back that they had before."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from batchproc.cli.app import ID, App, pass_app
+from batchproc.cli.document_revisions import login_name
+from batchproc.cli.job_filters import MANY
+from batchproc.cli.output import emit_json, json_option
+from batchproc.cli.terminal import StatusLine
+from batchproc.core.errors import UsageError
+from batchproc.ops.reverting import Reverted, Reverting
+
+_STAYS = {
+    "person": "keep a text that a person chose",
+    "first": "keep their text: they had none before",
+    "gone": "keep their text: the revision before was pruned",
+    "busy": "were held by somebody all the while: give the command again",
+}
+
+
+@click.command("revert")
+@click.argument("campaign_id", type=ID)
+@click.option("--dry-run", is_flag=True, help="Only say what would be reverted.")
+@click.option("--yes", is_flag=True, help=f"Do not ask, also where more than {MANY} documents change.")
+@json_option
+@pass_app
+def revert_campaign(app: App, campaign_id: int, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Give the documents of a campaign back the revision that was current before it.
+
+    \b
+    batchproc campaigns revert 7 --dry-run
+    batchproc campaigns revert 7 --yes
+
+    Only where the campaign's text is the current one still: what was read again, restored or typed since stays. So does
+    text that a person chose, and the first text of a document. Jobs `classify` follow, so that titles and tags do. The
+    campaign's readings are kept, and one can be had again with documents restore.
+    """
+    work = Reverting(app.jobs, campaign_id, login_name(), app.registry["classify"].spec)
+    status = StatusLine()
+    with app.connect() as connection:
+        planned = work.count(connection)
+        if not dry_run:
+            _require_yes(planned.reverted, yes)
+            done = work.run(
+                connection, told=lambda now: status.show(f"{now.reverted} of {planned.reverted} documents reverted")
+            )
+    status.clear()
+    _print(planned if dry_run else done, campaign_id, dry_run=dry_run, as_json=as_json)
+
+
+def _require_yes(documents: int, yes: bool) -> None:
+    if documents <= MANY or yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"{documents} documents would be reverted", "look at it with --dry-run, then give --yes")
+    click.confirm(f"{documents} documents get the text back that they had before. Go on?", abort=True, err=True)
+
+
+def _print(done: Reverted, campaign_id: int, *, dry_run: bool, as_json: bool) -> None:
+    stays = {reason: documents for reason, documents in sorted(done.stays.items()) if documents}
+    if as_json:
+        emit_json(
+            {
+                "campaign_id": campaign_id,
+                "reverted": done.reverted,
+                "stays": stays,
+                "classify_campaign_id": done.campaign_id,
+                "dry_run": dry_run,
+            }
+        )
+        return
+    would = "would get" if dry_run else "got"
+    click.echo(f"campaign {campaign_id}: {done.reverted} documents {would} the text back that they had before")
+    for reason, documents in stays.items():
+        click.echo(f"{documents} {_STAYS[reason]}")
+    if done.campaign_id is not None:
+        click.echo(f"jobs classify follow, as campaign {done.campaign_id}: batchproc run")

@@ -1,0 +1,30 @@
+"""``completion``: what makes a shell complete commands and options of batchproc."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+
+_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+_PROGRAM = "batchproc"
+_VARIABLE = "_BATCHPROC_COMPLETE"
+"""By which click knows, when the script calls the program, that it is asked for completions (its documentation, "Shell
+Completion")."""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(tuple(_SHELLS)))
+def completion(shell: str) -> None:
+    """Print what makes SHELL complete batchproc's commands and options.
+
+    The shell must find batchproc by that name: bin/batchproc by its path, or a link to it in a folder of PATH.
+
+    \b
+    source <(batchproc completion bash)         in ~/.bashrc
+    source <(batchproc completion zsh)          in ~/.zshrc, behind compinit
+    batchproc completion fish | source          in ~/.config/fish/config.fish
+    """
+    root = click.get_current_context().find_root().command
+    script = _SHELLS[shell](root, {}, _PROGRAM, _VARIABLE)
+    # Not source(): for bash that starts one to ask for its version, which need not be the one that reads this.
+    click.echo((script.source_template % script.source_vars()).strip())

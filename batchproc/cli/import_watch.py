@@ -1,0 +1,93 @@
+"""``import --watch``: a service that imports what scanners write into folders."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+
+import click
+from loguru import logger
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.cli.app import App
+from batchproc.cli.import_output import as_row, tell_rejected
+from batchproc.cli.output import emit_json
+from batchproc.core.errors import UsageError
+from batchproc.documents.paths import terminal_path
+from batchproc.engine.sd_notify import Notifier
+from batchproc.engine.signals import stopping_signals
+from batchproc.engine.waiting import wait_readable
+from batchproc.ops.imported import Imported, ImportOptions, Rejected
+from batchproc.ops.importing import Import, absolute
+from batchproc.ops.watching import Watch
+
+
+def watch_folders(
+    app: App, paths: tuple[bytes, ...], tenant: str, options: ImportOptions, settle: timedelta, *, as_json: bool
+) -> int:
+    """Imports what appears until a signal asks to stop, and prints each file; returns the exit code."""
+    folders = [absolute(path) for path in paths]
+    for folder in folders:
+        if not os.path.isdir(folder):  # noqa: PTH112 - pathlib knows no bytes
+            raise UsageError(f"{terminal_path(folder)} is no folder", "--watch takes folders; mount or make it first")
+    notifier = Notifier.taken_from(os.environ, os.getpid())
+    stop = _Stop()
+    # A campaign of it would have no end.
+    options = replace(options, command=None)
+
+    def begin(connection: Connection[TupleRow]) -> Import:
+        owner = app.jobs.tenant(connection, tenant)
+        notifier.ready(f"watching for {tenant}")
+        return Import(connection, app.documents, app.jobs, owner, options)
+
+    watch = Watch(
+        folders,
+        begin,
+        recursive=options.recursive,
+        settle=settle.total_seconds(),
+        outage_limit=app.settings.database.outage_limit,
+        wait=stop.wait,
+    )
+    counts = {Imported: 0, Rejected: 0}
+    with stopping_signals(stop.ask):
+        logger.info("watching {}", ", ".join(map(terminal_path, folders)))
+        for outcome in watch.outcomes(app.connect):
+            counts[type(outcome)] += 1
+            _print(outcome, as_json=as_json)
+    notifier.stopping("stopped")
+    logger.info("stopped: {} imported, {} rejected", counts[Imported], counts[Rejected])
+    return 0
+
+
+def _print(outcome: Imported | Rejected, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(as_row(outcome))
+    elif isinstance(outcome, Imported):
+        job = "no job" if outcome.job_id is None else f"job {outcome.job_id}"
+        known = ", known already" if outcome.duplicate else ""
+        click.echo(f"document {outcome.document_id}, {job}{known}: {terminal_path(outcome.path)}")
+    if isinstance(outcome, Rejected):
+        tell_rejected(outcome)
+
+
+class _Stop:
+    """Asked by a signal, which may interrupt this very wait."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._readable, self._writable = os.pipe()
+
+    def ask(self) -> None:
+        """Raises KeyboardInterrupt the second time."""
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+        os.write(self._writable, b".")
+
+    def wait(self, seconds: float) -> bool:
+        """Waits so long, or until it is asked; whether it was."""
+        if not self._asked and seconds > 0:
+            wait_readable([self._readable], seconds)
+        return self._asked

@@ -1,0 +1,133 @@
+"""The options that choose jobs, for the commands that change many of them, and what they choose."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import click
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.cli.ages import Age
+from batchproc.cli.app import ID, App
+from batchproc.cli.filters import FailureCode
+from batchproc.cli.output import json_option
+from batchproc.core.errors import UsageError
+from batchproc.core.job import JobState
+from batchproc.queue.choosing import JobFilter
+
+Command = Callable[..., Any]
+
+MANY = 10
+"""Of more jobs than that a person is asked, unless each was named."""
+
+_FILTERS = ("tenant", "kinds", "states", "failure_codes", "campaign_id", "document_id", "older_than", "newer_than")
+_FLAGS = {
+    "tenant": "--tenant",
+    "kinds": "--kind",
+    "states": "--state",
+    "failure_codes": "--failure-code",
+    "campaign_id": "--campaign",
+    "document_id": "--document",
+}
+
+
+def choosing(states: Sequence[JobState]) -> Callable[[Command], Command]:
+    """Adds ``JOB_ID...`` and the options that choose jobs, ``--dry-run``, ``--yes`` and ``--json`` to a command.
+
+    Args:
+        states: those that ``--state`` may name.
+    """
+    options = (
+        click.argument("job_ids", type=ID, nargs=-1),
+        click.option("--tenant", metavar="SLUG", help="Only this tenant's."),
+        click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; repeatable."),
+        click.option(
+            "--state", "states", type=click.Choice([str(s) for s in states]), multiple=True, help="Repeatable."
+        ),
+        click.option(
+            "--failure-code",
+            "failure_codes",
+            type=FailureCode(),
+            multiple=True,
+            metavar="CODE",
+            help="Only those that ended, or last failed, with this code; repeatable.",
+        ),
+        click.option("--campaign", "campaign_id", type=ID, metavar="ID", help="Only this campaign's."),
+        click.option("--document", "document_id", type=ID, metavar="ID", help="Only this document's."),
+        click.option("--older-than", type=Age(), metavar="AGE", help="Ended, or else enqueued, longer ago: 90d."),
+        click.option("--newer-than", type=Age(), metavar="AGE", help="Ended, or else enqueued, within that time: 12h."),
+        click.option("--all", "everything", is_flag=True, help="All of them, where no other filter is given."),
+        click.option("--dry-run", is_flag=True, help="Only say which jobs it would be."),
+        click.option("--yes", is_flag=True, help=f"Do not ask, though a filter chooses more than {MANY} jobs."),
+        json_option,
+    )
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def require_choice(command: str, job_ids: Sequence[int], options: dict[str, Any]) -> None:
+    """Raises UsageError unless either ids or a filter say which jobs."""
+    empty = [flag for name, flag in _FLAGS.items() if options[name] == "" or options[name] == ("",)]
+    if empty:
+        raise UsageError(f"{empty[0]} is empty", "leave it out, or give it a value")
+    given = any(options[name] is not None and options[name] != () for name in _FILTERS)
+    if job_ids and (given or options["everything"]):
+        raise UsageError("job ids go without filters", "leave one of them out")
+    if given and options["everything"]:
+        raise UsageError("--all does not go with a filter", "leave one of them out")
+    if not job_ids and not given and not options["everything"]:
+        raise UsageError("nothing says which jobs", f"give their ids, a filter, or --all; see: {command} --help")
+
+
+def filter_of(
+    app: App, connection: Connection[TupleRow], options: dict[str, Any], states: Sequence[JobState]
+) -> JobFilter:
+    """What the options choose; ``states``: those that count where ``--state`` names none."""
+    tenant = options["tenant"]
+    return JobFilter(
+        states=tuple(JobState(state) for state in options["states"]) or tuple(states),
+        tenant_id=None if tenant is None else app.jobs.tenant(connection, tenant).tenant_id,
+        kinds=options["kinds"] or None,
+        failure_codes=options["failure_codes"] or None,
+        campaign_id=options["campaign_id"],
+        document_id=options["document_id"],
+        older_than=options["older_than"],
+        newer_than=options["newer_than"],
+    )
+
+
+def require_yes(jobs: int, done: str, options: dict[str, Any]) -> None:
+    """Asks a person whether so many jobs are to be changed; raises UsageError where nobody is there to be asked.
+
+    Raises:
+        click.Abort: the answer is no.
+    """
+    if jobs <= MANY or options["yes"]:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"{jobs} jobs would be {done}", "look at them with --dry-run, then give --yes")
+    click.confirm(f"{jobs} jobs will be {done}. Go on?", abort=True, err=True)
+
+
+def words_of(options: dict[str, Any], without: Sequence[str] = ()) -> str:
+    """The filters as words of the command line, to be given again."""
+    words: list[str] = []
+    for name, flag in _FLAGS.items():
+        values = options[name] if isinstance(options[name], tuple) else (options[name],)
+        if name not in without:
+            words += [f"{flag} {value}" for value in values if value is not None]
+    return " ".join(words)
+
+
+def since(age: timedelta) -> str:
+    """An age that is surely longer, in minutes, to be given to ``--newer-than``."""
+    return f"{int(age.total_seconds() // 60) + 2}m"

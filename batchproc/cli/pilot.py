@@ -1,0 +1,224 @@
+"""``reprocess --pilot``: some documents are read to look at the result, and what would be gained and lost is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.cli.app import App
+from batchproc.cli.output import emit_json, table
+from batchproc.cli.progress import ProgressLine
+from batchproc.config import worker_count
+from batchproc.core.durations import duration
+from batchproc.core.errors import UsageError
+from batchproc.core.job import JobState, Lane
+from batchproc.core.versions import is_older
+from batchproc.database import connect
+from batchproc.documents.readings import Reading
+from batchproc.engine import guardian, signals
+from batchproc.engine.node import Node, RunOptions
+from batchproc.engine.pool.processes import ProcessId, read_stat
+from batchproc.engine.ready import Scope
+from batchproc.ops import campaign_result
+from batchproc.ops.campaign_result import CampaignResult
+from batchproc.ops.reprocessing import Reprocessed
+from batchproc.queue.campaign_listing import CampaignListing, FailedJobs
+from batchproc.queue.inspection import Inspection
+from batchproc.version import __version__
+
+_KIND = "ocr"
+_FAULT = 3
+_LOOK_SECONDS = 0.5
+_NAMED = 5  # of either sort, so that it stays one screen; --json has more
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """What was enqueued as a pilot. ``fits``: how many documents it stands for; ``scope``: where its jobs wait."""
+
+    done: Reprocessed
+    fits: int
+    scope: Scope
+
+
+def pilot_scope(tenant_id: int | None, lane: Lane) -> Scope:
+    """Where the jobs of a pilot wait, together with other ``ocr`` jobs of that lane."""
+    return Scope(frozenset() if tenant_id is None else frozenset([tenant_id]), frozenset([_KIND]), frozenset([lane]))
+
+
+def require_readers(app: App, connection: Connection[TupleRow]) -> None:
+    """Raises UsageError while a node of an older release lives: it would discard the jobs."""
+    for node in Inspection(app.schema).nodes(connection):
+        if node["alive"] and is_older(node["code_version"], __version__):
+            raise UsageError(
+                f"a node on {node['host']}, process {node['pid']}, is of release {node['code_version']}, which knows no"
+                " pilots",
+                "let it end, or end it, and give the command again",
+            )
+
+
+def run_pilot(app: App, pilot: Pilot, as_json: bool) -> int:
+    """Reads what was enqueued, here and wherever else a node runs, and prints what came of it.
+
+    No connection is open, for this process may be forked. The exit code is 3 where the environment failed, else 0.
+    """
+    if not app.own_process:
+        return _run(app, pilot, as_json)
+    return guardian.guarded(lambda: _run(app, pilot, as_json), lambda: _database_server(app))
+
+
+def _run(app: App, pilot: Pilot, as_json: bool) -> int:
+    with ProgressLine(lambda: _waiting(app, pilot.scope), signals.heard) as watch:
+        node = Node(
+            app.settings,
+            app.database_url,
+            app.direct_url,
+            watch.observe,
+            log_to_stderr=app.log_to_stderr,
+            revive=app.server.revive if app.is_embedded else lambda: None,
+        )
+        report = node.run(RunOptions(workers=worker_count(app.settings), scope=pilot.scope))
+    with app.connect() as connection:
+        if not report.stopped:
+            _await_others(app, connection, pilot)
+        _show(app, connection, pilot, as_json)
+    # That documents cannot be read is what a pilot is to find out.
+    return _FAULT if report.exit_code == _FAULT else 0
+
+
+def _await_others(app: App, connection: Connection[TupleRow], pilot: Pilot) -> None:
+    """Until other nodes have ended those of its jobs that they run, and a signal ends the wait."""
+    listing, campaign_id = CampaignListing(app.schema), pilot.done.campaign_id
+    while campaign_id is not None and listing.one(connection, campaign_id).jobs[JobState.RUNNING]:
+        if signals.heard():
+            break
+        time.sleep(_LOOK_SECONDS)
+
+
+def _waiting(app: App, scope: Scope) -> int:
+    with connect(app.database_url) as connection:
+        return Inspection(app.schema).count_due(
+            connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
+        )
+
+
+def _database_server(app: App) -> list[ProcessId]:
+    pid = app.server.pid if app.is_embedded else None
+    stat = read_stat(pid) if pid is not None else None
+    return [stat.process] if stat is not None else []
+
+
+def _show(app: App, connection: Connection[TupleRow], pilot: Pilot, as_json: bool) -> None:
+    campaign_id = pilot.done.campaign_id
+    if campaign_id is None:
+        result, failures, left = CampaignResult(), [], 0
+    else:
+        listing = CampaignListing(app.schema)
+        result = campaign_result.of_campaign(connection, app.schema, campaign_id)
+        failures = listing.failures(connection, campaign_id)
+        left = listing.one(connection, campaign_id).documents_left
+    if as_json:
+        emit_json(_plain(pilot, result, failures, left))
+        return
+    for line in told(pilot, result, failures, left):
+        click.echo(line)
+    _name_documents(result)
+
+
+def _plain(pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs], left: int) -> dict[str, Any]:
+    return {
+        "campaign_id": pilot.done.campaign_id,
+        "fits": pilot.fits,
+        "enqueued": pilot.done.enqueued,
+        "already_queued": pilot.done.already_queued,
+        "left": left,
+        "failures": _by_code(failures),
+        "result": campaign_result.plain(result),
+        "estimate": _estimated(pilot.fits, result),
+    }
+
+
+def told(pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs], left: int) -> list[str]:
+    """What came of it, in lines of at most 80 columns.
+
+    Args:
+        left: documents of it that still wait.
+    """
+    done = pilot.done
+    if done.campaign_id is None:
+        queued = f"; {done.already_queued:,} wait as another pilot's" if done.already_queued else ""
+        return [f"no documents to read as a pilot{queued}"]
+    text = [f"campaign {done.campaign_id}: a pilot of {done.enqueued:,} documents, of {pilot.fits:,} that fit"]
+    text += campaign_result.lines(result)
+    if failures:
+        codes = ", ".join(f"{code} {jobs:,}" for code, jobs in _by_code(failures).items())
+        text.append(f"not read      {codes}")
+    if left:
+        text.append(f"still to read {left:,}: batchproc run, then batchproc campaigns show {done.campaign_id}")
+    if (estimate := _estimated(pilot.fits, result)) and pilot.fits > done.enqueued:
+        gained, lost = _about(estimate["words_gained"]), _about(estimate["words_lost"])
+        time_told = f"{duration(estimate['seconds'])} of one worker"
+        text.append(f"all that fit  about {gained} words gained, {lost} lost, {time_told}")
+    return text
+
+
+def _estimated(fits: int, result: CampaignResult) -> dict[str, int]:
+    """What reading all that fit would come to if they are as those of the pilot; nothing without any of these."""
+    if not result.documents:
+        return {}
+    share = fits / result.documents
+    gained = result.words_gained + result.first_words
+    return {
+        "words_gained": round(gained * share),
+        "words_lost": round(result.words_lost * share),
+        "seconds": round(result.seconds * share),
+    }
+
+
+def _about(count: int) -> str:
+    """To two digits: a sample tells no more."""
+    return f"{int(float(f'{count:.2g}')):,}"
+
+
+def _by_code(failures: Sequence[FailedJobs]) -> dict[str, int]:
+    codes: dict[str, int] = {}
+    for failed in failures:
+        codes[failed.failure_code] = codes.get(failed.failure_code, 0) + failed.jobs
+    return codes
+
+
+def _name_documents(result: CampaignResult) -> None:
+    for name, readings in (("lost", result.most_lost), ("gained", result.most_gained)):
+        if readings:
+            click.echo(f"\nmost words {name}:")
+            table(
+                ("document_id", "tenant", "lost", "gained", "before", "after", "revisions"),
+                [_row(reading) for reading in readings[:_NAMED]],
+            )
+    worst = next(iter(result.most_lost or result.most_gained), None)
+    if worst is not None:
+        click.echo(
+            f"\nlook at one: batchproc documents diff {worst.document_id} {worst.before_revision} {worst.revision_id}"
+        )
+
+
+def _row(reading: Reading) -> list[Any]:
+    return [
+        reading.document_id,
+        reading.tenant,
+        reading.words_lost,
+        reading.words_gained,
+        _rounded(reading.before_confidence),
+        _rounded(reading.confidence),
+        f"{reading.before_revision} {reading.revision_id}",
+    ]
+
+
+def _rounded(confidence: float | None) -> float | None:
+    return None if confidence is None else round(confidence, campaign_result.DIGITS)

@@ -1,0 +1,46 @@
+"""``why``: what keeps a job from running."""
+
+from __future__ import annotations
+
+import click
+
+from batchproc.cli.app import ID, App, pass_app
+from batchproc.cli.output import emit_json, json_option, shown
+from batchproc.core.durations import duration
+from batchproc.log import one_line
+from batchproc.ops.why import Answer, why
+from batchproc.queue.inspection_waiting import look_at_waiting
+
+
+@click.command("why")
+@click.argument("job_id", type=ID)
+@json_option
+@pass_app
+def why_(app: App, job_id: int, as_json: bool) -> None:
+    """Say why a job is not running, what would change that, and about when it will run.
+
+    \b
+    batchproc why 4711
+    """
+    with app.connect() as connection:
+        facts = look_at_waiting(connection, app.schema, job_id)
+    spec = app.registry.specs().get(facts.job.kind)
+    answer = why(
+        facts,
+        needs_languages=spec is not None and spec.needs_languages,
+        max_node_losses=app.settings.retry.max_node_losses,
+    )
+    if as_json:
+        emit_json(answer.plain())
+    else:
+        _print(answer)
+
+
+def _print(answer: Answer) -> None:
+    click.echo(f"job {answer.job_id}: {answer.kind} of {answer.tenant}, {answer.lane} lane, {answer.state}")
+    for reason in answer.reasons:
+        click.echo(click.wrap_text(one_line(reason.text), 78, "- ", "  "))
+        if reason.remedy:
+            click.echo(click.wrap_text(one_line(reason.remedy), 78, "  > ", "    "))
+    if answer.expected_at is not None and answer.expected_seconds is not None:
+        click.echo(f"expected to begin in about {duration(answer.expected_seconds)} ({shown(answer.expected_at)})")

@@ -1,2 +1,0 @@
--- Held by a session of the bench for as long as it lives.
-select pg_try_advisory_lock(hashtextextended(%s, 0))

@@ -1,0 +1,280 @@
+"""The charts of a report. Each is drawn twice, for a wide page and for a phone, so that its text stays legible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from batchproc.core.durations import duration
+from batchproc.ops.report.model import Report, TenantWork
+from batchproc.ops.report.svg import BAD, INK, SERIES, drawn
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+# Inches; at 72 units each, about the pixels that such a chart gets on the page.
+_WIDE, _NARROW = 9.4, 4.0
+_TENANTS = 15
+_CODES = 12
+_OTHERS = "others"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart for the page. ``about`` is the sentence below its title."""
+
+    title: str
+    about: str
+    wide: Markup
+    narrow: Markup
+
+
+def charts(report: Report, names: Collection[str] | None = None) -> dict[str, Chart]:
+    """The charts that there is something for, by name, in the order of the page; None for ``names`` means all."""
+    plans = {
+        "throughput": _throughput,
+        "slots": _slots,
+        "waits": _waits,
+        "failures": _failures,
+        "confidence": _confidence,
+    }
+    wanted = plans if names is None else {name: plans[name] for name in names}
+    return {name: chart for name, plan in wanted.items() if (chart := plan(report)) is not None}
+
+
+def _chart(name: str, title: str, about: str, draw: Callable[[Figure, bool], None], height: float) -> Chart:
+    wide = drawn(lambda figure: draw(figure, False), f"{name}-wide", f"{title}. {about}", (_WIDE, height))
+    narrow = drawn(lambda figure: draw(figure, True), f"{name}-narrow", f"{title}. {about}", (_NARROW, height))
+    return Chart(title, about, wide, narrow)
+
+
+def _throughput(report: Report) -> Chart | None:
+    if not report.kinds:
+        return None
+
+    def draw(figure: Figure, is_narrow: bool) -> None:
+        has_pages = report.pages > 0
+        upper, *lower = figure.subplots(1 + has_pages, 1, sharex=True, squeeze=False)[:, 0]
+        _stack(upper, report, [stretch.completed for stretch in report.stretches], 60)
+        upper.set_ylabel("jobs a minute")
+        _legend(figure, is_narrow)
+        for axes in lower:
+            per_minute = [stretch.pages / report.width * 60 for stretch in report.stretches]
+            axes.bar([*_starts(report)], per_minute, width=_days(report.width), align="edge", color=SERIES[0])
+            axes.set_ylabel("pages a minute")
+        _time_axis(figure.axes[-1], report, is_narrow)
+
+    per = duration(report.width)
+    about = f"What was completed, in stretches of {per}, by the local time of {_zone(report)}."
+    return _chart("throughput", "Throughput", about, draw, 3.9 if report.pages else 2.4)
+
+
+def _slots(report: Report) -> Chart | None:
+    if not report.busy:
+        return None
+    slots = report.subject.slots
+
+    def draw(figure: Figure, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        _stack(axes, report, [stretch.busy for stretch in report.stretches], 1)
+        if slots:
+            axes.axhline(slots, color=INK, linewidth=1, linestyle="--")
+            axes.set_ylim(0, slots * 1.15)
+        _whole_numbers(axes.yaxis, 6)
+        axes.set_ylabel("busy workers")
+        _legend(figure, is_narrow)
+        _time_axis(axes, report, is_narrow)
+
+    use = report.slot_use
+    about = "How many workers had a job, on average over each stretch, by the kind of the job."
+    if slots and use is not None:
+        about += f" The line shows the {slots} that there were; {use:.0%} of their time was used."
+    return _chart("slots", "Use of the workers", about, draw, 2.4)
+
+
+def _waits(report: Report) -> Chart | None:
+    tenants = report.tenants[:_TENANTS]
+    if not tenants:
+        return None
+
+    def draw(figure: Figure, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        rows = range(len(tenants))
+        axes.barh(rows, [tenant.wait_95 for tenant in tenants], height=0.6, color=SERIES[0])
+        axes.plot([t.wait_median for t in tenants], rows, "|", color=INK, markersize=14, markeredgewidth=2)
+        axes.plot([t.wait_longest for t in tenants], rows, "o", color=BAD, markersize=5)
+        axes.set_yticks(rows, [_named(tenant, 14 if is_narrow else 40) for tenant in tenants])
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.set_xlim(left=0)
+        _duration_axis(axes, max(tenant.wait_longest for tenant in tenants), 3 if is_narrow else 6)
+
+    about = (
+        "From when a job was due, at the earliest from the start, until a worker had it."
+        " Bar: 19 of 20 jobs; stroke: half of them; dot: the longest."
+    )
+    if (more := len(report.tenants) - len(tenants)) > 0:
+        about += f" The {more} that waited less are in the table alone."
+    return _chart("waits", "Waits by tenant", about, draw, 0.8 + 0.3 * len(tenants))
+
+
+def _failures(report: Report) -> Chart | None:
+    codes: dict[str, tuple[int, int]] = {}
+    for group in report.failures:
+        failed, partial = codes.get(group.failure_code, (0, 0))
+        codes[group.failure_code] = (failed + group.jobs * (not group.partial), partial + group.jobs * group.partial)
+    if not codes:
+        return None
+    shown = sorted(codes.items(), key=lambda item: (-sum(item[1]), item[0]))[:_CODES]
+
+    def draw(figure: Figure, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        rows = range(len(shown))
+        failed = [counts[0] for _, counts in shown]
+        partial = [counts[1] for _, counts in shown]
+        axes.barh(rows, failed, height=0.6, color=BAD, label="jobs given up on")
+        axes.barh(rows, partial, left=failed, height=0.6, color=SERIES[1], label="partial documents")
+        for row, total in enumerate(map(sum, zip(failed, partial, strict=True))):
+            axes.annotate(f"{total:,}", (total, row), xytext=(4, 0), textcoords="offset points", va="center")
+        axes.set_yticks(rows, [code for code, _ in shown])
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.margins(x=0.12)
+        _whole_numbers(axes.xaxis, 4 if is_narrow else 8)
+        _legend(figure, is_narrow)
+
+    return _chart(
+        "failures", "Failures by code", "Of all tenants; whose they are is below.", draw, 0.9 + 0.3 * len(shown)
+    )
+
+
+def _confidence(report: Report) -> Chart | None:
+    found = report.result.confidences
+    if not found.measured:
+        return None
+
+    def draw(figure: Figure, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        step = 100 / len(found.bins_before)
+        lefts = [number * step for number in range(len(found.bins_before))]
+        axes.bar(
+            [left + 0.06 * step for left in lefts],
+            found.bins_before,
+            width=0.42 * step,
+            align="edge",
+            color=SERIES[1],
+            label="before",
+        )
+        axes.bar(
+            [left + 0.52 * step for left in lefts],
+            found.bins_after,
+            width=0.42 * step,
+            align="edge",
+            color=SERIES[0],
+            label="after",
+        )
+        axes.set_xticks(range(0, 101, 20 if is_narrow else 10))
+        axes.set_xlim(0, 100)
+        _whole_numbers(axes.yaxis, 6)
+        axes.set_xlabel("confidence")
+        axes.set_ylabel("documents")
+        _legend(figure, is_narrow)
+
+    about = (
+        f"Of {found.measured:,} documents that had recognised words before:"
+        f" {found.up:,} higher, {found.down:,} lower, {found.same:,} the same."
+    )
+    if (other := found.measured - found.comparable) > 0:
+        about += f" {other:,} of them were read by another engine or with other data than before: not one scale."
+    return _chart("confidence", "Confidence before and after", about, draw, 2.4)
+
+
+# -- what the charts share
+
+
+def _colors(report: Report) -> dict[str, str]:
+    """A colour for each kind that took most of the time; the last one is for all others."""
+    kinds = [kind.kind for kind in report.kinds]
+    if len(kinds) <= len(SERIES):
+        return dict(zip(kinds, SERIES, strict=False))
+    return dict(zip([*kinds[: len(SERIES) - 1], _OTHERS], SERIES, strict=True))
+
+
+def _stack(axes: Axes, report: Report, values: Sequence[Mapping[str, float]], per: float) -> None:
+    """Bars of every stretch, kind upon kind; each value is told for ``per`` seconds."""
+    colors = _colors(report)
+    starts, bottoms = _starts(report), [0.0] * len(values)
+    for kind, color in colors.items():
+        heights = [_of(kind, stretch, colors) / report.width * per for stretch in values]
+        axes.bar(starts, heights, bottom=bottoms, width=_days(report.width), align="edge", color=color, label=kind)
+        bottoms = [bottom + height for bottom, height in zip(bottoms, heights, strict=True)]
+
+
+def _legend(figure: Figure, is_narrow: bool) -> None:
+    """Of all that has a label, above the axes and from the left edge: at the axes' own there may be no room for it."""
+    figure.legend(loc="outside upper left", ncols=2 if is_narrow else len(SERIES), borderaxespad=0, handlelength=1.2)
+
+
+def _of(kind: str, values: Mapping[str, float], colors: Mapping[str, str]) -> float:
+    if kind != _OTHERS:
+        return values.get(kind, 0)
+    return sum(value for other, value in values.items() if other not in colors)
+
+
+def _days(seconds: float) -> float:
+    """matplotlib counts time in days."""
+    return seconds / 86400
+
+
+def _starts(report: Report) -> list[float]:
+    start = float(_dates().date2num(report.subject.started_at))
+    return [start + _days(stretch.at) for stretch in report.stretches]
+
+
+def _time_axis(axes: Axes, report: Report, is_narrow: bool) -> None:
+    # Of the start; over a change of the clocks the times go on as they were.
+    zone = report.subject.started_at.astimezone().tzinfo
+    locator = _dates().AutoDateLocator(tz=zone, minticks=2, maxticks=4 if is_narrow else 9)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(_dates().ConciseDateFormatter(locator, tz=zone))
+    starts = _starts(report)
+    axes.set_xlim(starts[0], starts[-1] + _days(report.width))
+    axes.grid(visible=False, axis="x")
+
+
+def _dates() -> Any:
+    """matplotlib's module of times, which has no types."""
+    from matplotlib import dates
+
+    return dates
+
+
+def _whole_numbers(axis: Axis, ticks: int) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(ticks, integer=True, steps=[1, 2, 5, 10]))
+
+
+def _duration_axis(axes: Axes, longest: float, ticks: int) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    unit = next((length for length in (86400, 3600, 60) if longest >= 2 * length), 1)
+    steps = [1, 2, 3, 6, 10] if unit in (3600, 60) else [1, 2, 5, 10]
+    locator = MaxNLocator(ticks, steps=steps)
+    axes.set_xticks([tick * unit for tick in locator.tick_values(0, longest / unit)])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: duration(seconds) if seconds else "0"))
+    axes.set_xlim(0, max(longest * 1.05, 0.1))
+
+
+def _named(tenant: TenantWork, width: int) -> str:
+    name = tenant.tenant if len(tenant.tenant) <= width else tenant.tenant[: width - 1] + "…"
+    return name if tenant.lane == "bulk" else f"{name} ({tenant.lane})"
+
+
+def _zone(report: Report) -> str:
+    return f"{report.subject.started_at.astimezone():%Z}"

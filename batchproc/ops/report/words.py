@@ -1,0 +1,52 @@
+"""What a report says in words: its verdict, and the figures at its head."""
+
+from __future__ import annotations
+
+from batchproc.core.durations import duration
+from batchproc.ops.report.model import FailureGroup, Report
+
+
+def verdict(report: Report) -> str:
+    """How it ended, in a sentence."""
+    subject = report.subject
+    if subject.goes_on:
+        return f"It goes on since {duration(subject.seconds)}."
+    if subject.command is None and subject.finished_at is None:
+        return "It never said that it ended: its node was killed, or lost the database."
+    took = f"It took {duration(subject.seconds)}"
+    return f"{took}." if subject.exit_code is None else f"{took} and ended with exit code {subject.exit_code}."
+
+
+def head(report: Report) -> tuple[tuple[str, str], ...]:
+    """The figures to begin with, as (what, how many)."""
+    subject = report.subject
+    minutes = max(subject.seconds, 0.001) / 60
+    completed = sum(kind.completed for kind in report.kinds)
+    # A run says at its end how many it gave up on, those without an attempt too; until then its attempts are counted.
+    discarded = subject.counts.get("discarded", sum(kind.discarded for kind in report.kinds))
+    partial = sum(group.jobs for group in report.failures if group.partial)
+    figures = [("jobs completed", f"{completed:,}"), ("given up on", f"{discarded:,}")]
+    if partial:
+        figures.append(("documents partial", f"{partial:,}"))
+    if report.pages:
+        figures.append(("pages", f"{report.pages:,}"))
+        figures.append(("pages a minute", f"{report.pages / minutes:,.1f}"))
+    if report.failed_pages:
+        figures.append(("pages failed", f"{report.failed_pages:,}"))
+    if report.slot_use is not None:
+        figures.append((f"of {subject.slots} workers' time used", f"{report.slot_use:.0%}"))
+    if subject.left is not None:
+        figures.append(("left", f"{subject.left:,}"))
+    return tuple(figures)
+
+
+def group_title(group: FailureGroup) -> str:
+    """What failed, without whose it is."""
+    if not group.partial:
+        return f"{group.failure_code}, {group.jobs:,} job{_s(group.jobs)}"
+    pages = f"{group.failed_pages:,} page{_s(group.failed_pages)} failed"
+    return f"{group.failure_code}, {group.jobs:,} partial document{_s(group.jobs)}, {pages}"
+
+
+def _s(number: int) -> str:
+    return "" if number == 1 else "s"

@@ -1,0 +1,127 @@
+"""Changing jobs that wait or are over: retried, given up on, moved in their queue; batch by batch, fenced by state."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.fairness import Queue
+from batchproc.core.job import JobState, Lane
+from batchproc.database import SqlFolder
+from batchproc.queue import hints
+from batchproc.queue.apart import require_own_transactions, write_apart
+
+RETRIED = "retried"
+DISCARDED = "discarded"
+PRIORITISED = "prioritised"
+UNKNOWN = "unknown"
+UNWRITTEN = "unwritten"
+
+GIVEN_UP = "given_up"
+"""The failure code of what a person gave up on."""
+
+_WAITING = frozenset({JobState.SCHEDULED, JobState.AVAILABLE, JobState.HELD})
+# Between the looks at jobs that somebody holds at the moment, in seconds.
+_PAUSES = (0.0, 0.01, 0.05, 0.2, 0.5)
+
+
+class Changing:
+    """Each call takes some hundreds of jobs, commits by itself, and says of each id what became of it.
+
+    That is the name of the change, else the state that kept the job from it, ``unknown``, or ``unwritten`` of one
+    whose row somebody held all the while, or that the database refused to change: ask again.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self._sql = SqlFolder("batchproc.queue", schema)
+        self._channel = hints.channel(schema)
+
+    def retry(self, connection: Connection[TupleRow], job_ids: Sequence[int]) -> dict[int, str]:
+        """As ``JobStore.retry``; of jobs with one unique key that cannot wait both, one is ``unwritten``."""
+        require_own_transactions(connection, "a retry of many jobs")
+        found: list[tuple[int, str]]
+        found, refused = write_apart(
+            connection, sorted(job_ids), lambda ids: connection.execute(self._sql["retry_jobs"], [ids]).fetchall()
+        )
+        outcomes = dict(found) | dict.fromkeys(refused, UNWRITTEN)
+        if RETRIED in outcomes.values():
+            connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
+        return {job_id: outcomes.get(job_id, UNKNOWN) for job_id in job_ids}
+
+    def discard(
+        self,
+        connection: Connection[TupleRow],
+        job_ids: Sequence[int],
+        *,
+        failing_kinds: Collection[str],
+        told: dict[str, Any],
+    ) -> dict[int, str]:
+        """Gives up on those of these jobs that wait, with the code ``given_up``.
+
+        Args:
+            failing_kinds: kinds whose jobs fail their document with them.
+            told: becomes the result of each.
+        """
+        values = {"failing_kinds": sorted(failing_kinds), "result": json.dumps(told)}
+
+        def write(ids: list[int]) -> list[int]:
+            rows = connection.execute(self._sql["discard_jobs"], values | {"job_ids": ids}).fetchall()
+            return [row[0] for row in rows]
+
+        return self._of_waiting(connection, job_ids, DISCARDED, write)
+
+    def prioritise(
+        self, connection: Connection[TupleRow], job_ids: Sequence[int], *, priority: int | None, lane: Lane | None
+    ) -> dict[int, str]:
+        """Gives those of these jobs that wait another priority (1 to 9, lower goes first), another lane, or both."""
+        values = {"priority": priority, "lane": None if lane is None else int(lane)}
+
+        def write(ids: list[int]) -> list[int]:
+            rows = connection.execute(self._sql["prioritise_jobs"], values | {"job_ids": ids}).fetchall()
+            self._tell_of_places(connection, rows)
+            return [row[0] for row in rows]
+
+        return self._of_waiting(connection, job_ids, PRIORITISED, write)
+
+    def _tell_of_places(self, connection: Connection[TupleRow], rows: Sequence[TupleRow]) -> None:
+        """Nodes read a queue from the place of their last claim on: what comes before it has to be told."""
+        priorities: dict[Queue, int] = {}
+        for _, state, lane, tenant_id, kind, priority in rows:
+            if state == JobState.AVAILABLE:
+                queue = Queue(lane, tenant_id, kind)
+                priorities[queue] = min(priority, priorities.get(queue, priority))
+        if told := hints.of_batch(priorities):
+            connection.execute(self._sql["notify_all"], [self._channel, told])
+
+    def _of_waiting(
+        self,
+        connection: Connection[TupleRow],
+        job_ids: Sequence[int],
+        done: str,
+        write: Callable[[list[int]], list[int]],
+    ) -> dict[int, str]:
+        require_own_transactions(connection, "a change of many jobs")
+        found: dict[int, str] = {}
+        left = sorted(job_ids)
+        for pause in _PAUSES:
+            time.sleep(pause)
+            written, _ = write_apart(connection, left, write)
+            found |= dict.fromkeys(written, done)
+            found |= self._not_waiting(connection, [job_id for job_id in left if job_id not in found])
+            left = [job_id for job_id in left if job_id not in found]
+            if not left:
+                break
+        return found | dict.fromkeys(left, UNWRITTEN)
+
+    def _not_waiting(self, connection: Connection[TupleRow], job_ids: list[int]) -> dict[int, str]:
+        """What keeps jobs from a change of those that wait; what waits is missing: somebody held it a moment ago."""
+        if not job_ids:
+            return {}
+        states: dict[int, str] = dict(connection.execute(self._sql["job_states"], {"job_ids": job_ids}).fetchall())
+        kept = {job_id: states.get(job_id, UNKNOWN) for job_id in job_ids}
+        return {job_id: state for job_id, state in kept.items() if state not in _WAITING}

@@ -1,0 +1,121 @@
+"""Reading what runs and campaigns have done: their attempts, counted for summaries and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection, IsolationLevel
+from psycopg.rows import TupleRow, dict_row
+
+from batchproc.database import SqlFolder
+
+
+class RunHistory:
+    """Statements that only read. Rows come as dicts, with the columns of the statement's file as keys."""
+
+    def __init__(self, schema: str) -> None:
+        self._sql = SqlFolder("batchproc.queue", schema)
+
+    def run(self, connection: Connection[TupleRow], run_id: int | None = None) -> dict[str, Any] | None:
+        """That run, or the newest that claimed a job; None when there is none."""
+        rows = _rows(connection, self._sql["report_run"], {"run_id": run_id})
+        return rows[0] if rows else None
+
+    def campaign(self, connection: Connection[TupleRow], campaign_id: int) -> dict[str, Any] | None:
+        """That campaign with its jobs by state; None when there is none."""
+        rows = _rows(connection, self._sql["report_campaign"], {"campaign_id": campaign_id})
+        return rows[0] if rows else None
+
+    def failures(
+        self,
+        connection: Connection[TupleRow],
+        *,
+        run_id: int | None = None,
+        campaign_id: int | None = None,
+        partial: bool,
+        accepted: Collection[str] = (),
+        groups: int,
+        examples: int,
+    ) -> list[dict[str, Any]]:
+        """Discarded jobs of a run or campaign and, with ``partial``, its partial documents, worst first.
+
+        Rows of one tenant, state and failure code stand together, and each has the number of all of them as ``jobs``;
+        ``groups`` there has the number of all such groups.
+
+        Args:
+            accepted: failure codes of discarded jobs that nobody wants to hear of.
+            groups: so many groups at most.
+            examples: so many jobs of each group at most.
+        """
+        values = {
+            "run_id": run_id,
+            "campaign_id": campaign_id,
+            "partial": partial,
+            "accepted": list(accepted),
+            "limit": groups,
+            "examples": examples,
+        }
+        return _rows(connection, self._sql["failures"], values)
+
+    @contextmanager
+    def attempts(
+        self,
+        connection: Connection[TupleRow],
+        *,
+        since: datetime,
+        until: datetime,
+        run_id: int | None = None,
+        campaign_id: int | None = None,
+    ) -> Iterator[Attempts]:
+        """The attempts of a run that ended between these times, or all of a campaign's jobs, as of one moment.
+
+        They are chosen into a temporary table, which goes with the transaction that this opens.
+        """
+        before, connection.isolation_level = connection.isolation_level, IsolationLevel.REPEATABLE_READ
+        values = {"run_id": run_id, "campaign_id": campaign_id, "since": since, "until": until}
+        try:
+            with connection.transaction():
+                connection.execute(self._sql["report_attempts"], values)
+                yield Attempts(connection, self._sql, since)
+        finally:
+            connection.isolation_level = before
+
+
+class Attempts:
+    """The attempts that ``RunHistory.attempts`` has chosen."""
+
+    def __init__(self, connection: Connection[TupleRow], sql: SqlFolder, since: datetime) -> None:
+        self._connection = connection
+        self._sql = sql
+        self._since = since
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """By kind, that which took most first: attempts, jobs, what became of them, pages, seconds of workers."""
+        return self._read("report_kinds")
+
+    def tenants(self) -> list[dict[str, Any]]:
+        """By tenant and lane, who waited longest first; waits in seconds."""
+        return self._read("report_tenants")
+
+    def buckets(self, width: float) -> list[dict[str, Any]]:
+        """By stretches of ``width`` seconds from the start, and kind."""
+        return self._read("report_buckets", since=self._since, width=width)
+
+    def retries(self, limit: int) -> list[dict[str, Any]]:
+        """Attempts that failed and whose jobs came back, by kind and code."""
+        return self._read("report_retries", limit=limit)
+
+    def slowest(self, limit: int) -> list[dict[str, Any]]:
+        """The documents that took most of the workers' time."""
+        return self._read("report_slowest", limit=limit)
+
+    def _read(self, statement: str, **values: Any) -> list[dict[str, Any]]:
+        return _rows(self._connection, self._sql[statement], values)
+
+
+def _rows(connection: Connection[TupleRow], statement: bytes, values: dict[str, Any]) -> list[dict[str, Any]]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(statement, values).fetchall()

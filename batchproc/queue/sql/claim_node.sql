@@ -1,1 +1,0 @@
-select node_id from batchproc.processing_jobs where job_id = %s and claim_id = %s

@@ -1,0 +1,53 @@
+-- What a run, or the jobs of a campaign, came to that somebody has to look at: the jobs that were given up on and, with
+-- ``partial``, the documents of which pages failed. By tenant, state and code, worst first; of each the first few.
+-- The partial documents are looked for only when the run counted some: no index leads to them. A document in ranges is
+-- told of once: by the job that joins them, else by the first range that was given up on, as ranges_told_otherwise.sql
+-- counts it.
+with failed as (
+    select r.job_id, r.tenant_id, r.kind, r.document_id, r.failure_code, r.state, r.result, 0 as failed_pages
+    from batchproc.processing_jobs r
+    where (%(run_id)s::bigint is not null and r.run_id = %(run_id)s
+           or %(campaign_id)s::bigint is not null and r.campaign_id = %(campaign_id)s)
+      and r.state = 'discarded' and not coalesce(r.failure_code = any(%(accepted)s::text[]), false)
+      and (r.range_of is null or r.args ->> 'range' = 'join'
+           or not exists (
+               select from batchproc.processing_jobs o
+               where o.range_of = r.range_of and o.tenant_id = r.tenant_id and o.run_id is not distinct from r.run_id
+                 and (o.args ->> 'range' = 'join' and o.state in ('completed', 'discarded')
+                      or o.state = 'discarded' and o.job_id < r.job_id)))
+    union all
+    select j.job_id, j.tenant_id, j.kind, j.document_id, j.result #>> '{failed_pages,0,code}', j.state, null,
+           (j.result ->> 'failed_page_count')::integer
+    from batchproc.processing_jobs j
+    join batchproc.documents d on d.document_id = j.document_id and d.tenant_id = j.tenant_id and d.status = 'partial'
+    where %(partial)s
+      and (%(run_id)s::bigint is not null and j.run_id = %(run_id)s
+           or %(campaign_id)s::bigint is not null and j.campaign_id = %(campaign_id)s)
+      and j.state = 'completed' and j.kind = 'ocr'
+      and case when j.range_of is null then not coalesce(j.result ? 'ranges', false) else j.args ->> 'range' = 'join' end
+), placed as (
+    select f.*, row_number() over same as place, count(*) over whole as jobs, sum(failed_pages) over whole as pages,
+           count(*) over (partition by tenant_id) as of_tenant
+    from failed f
+    window whole as (partition by tenant_id, state, failure_code), same as (whole order by job_id)
+), groups as (
+    select p.*, dense_rank() over (
+               order by state desc, of_tenant desc, tenant_id, jobs desc, failure_code) as rank,
+           count(*) filter (where place = 1) over () as groups
+    from placed p
+)
+select t.slug as tenant, f.job_id, f.kind, f.document_id, f.failure_code, d.path, f.state, f.jobs,
+       f.pages::bigint as failed_pages, f.groups, f.rank,
+       -- One that was given up on without an attempt tells in its result what was missing.
+       coalesce(case when f.failure_code = 'missing_language' and jsonb_typeof(f.result -> 'missing_languages') = 'array'
+                     then 'no node has ' || (select string_agg(l, ', ') from jsonb_array_elements_text(
+                                                 f.result -> 'missing_languages') as l) end,
+                a.detail) as detail
+from groups f
+join batchproc.tenants t using (tenant_id)
+left join batchproc.documents d on d.document_id = f.document_id and d.tenant_id = f.tenant_id
+left join lateral (
+    select detail from batchproc.job_attempts where job_id = f.job_id order by ended_at desc limit 1
+) a on true
+where f.place <= %(examples)s and f.rank <= %(limit)s
+order by f.rank, f.place

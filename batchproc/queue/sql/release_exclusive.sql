@@ -1,0 +1,1 @@
+delete from batchproc.exclusive_runs where holder = %s

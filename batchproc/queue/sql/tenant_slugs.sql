@@ -1,0 +1,1 @@
+select tenant_id, slug from batchproc.tenants where tenant_id = any(%s)

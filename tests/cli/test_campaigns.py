@@ -1,0 +1,265 @@
+"""``campaigns`` as a person calls it: what it prints, its keys, and what it asks before it does much."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batchproc.cli.main import run
+from batchproc.cli.tables import laid_out
+from batchproc.database import connect
+from tests.handlers.running_job import Conn, add_document, add_tenant
+
+ROW_KEYS = [
+    "campaign_id",
+    "state",
+    "tenant",
+    "kind",
+    "documents",
+    "done",
+    "left",
+    "cancelled",
+    "failed",
+    "progress",
+    "paused",
+    "created_at",
+    "filled_at",
+    "cancelled_at",
+    "command",
+]
+SHOW_KEYS = [
+    *ROW_KEYS,
+    "jobs",
+    "failures",
+    "pages_left",
+    "worker_seconds_left",
+    "slots",
+    "documents_per_minute",
+    "seconds_left",
+    "seconds_left_by",
+    "result",
+]
+
+
+class Shell:
+    """Acme has 12 documents of 3 pages each, which a campaign is to read again; beta has one."""
+
+    def __init__(self, url: str, connection: Conn, capture: pytest.CaptureFixture[str]) -> None:
+        self.url, self.connection, self.capture = url, connection, capture
+        self.acme, self.beta = add_tenant(connection, "acme"), add_tenant(connection, "beta")
+        for number in range(12):
+            add_document(connection, self.acme, content=bytes([number]))
+        add_document(connection, self.beta, content=b"beta")
+        self.sql("update batchproc.documents set page_count = 3")
+        assert self.run("reprocess", "--tenant", "acme")[0] == 0
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """(exit code, stdout, stderr)."""
+        self.capture.readouterr()
+        code = run(["--database", self.url, *arguments])
+        out, err = self.capture.readouterr()
+        return code, out, err
+
+    def json(self, *arguments: str) -> Any:
+        code, out, err = self.run("campaigns", *arguments, "--json")
+        assert (code, err, out.count("\n")) == (0, "", 1)
+        return json.loads(out)
+
+    def lines(self, *arguments: str) -> list[str]:
+        code, out, err = self.run("campaigns", *arguments)
+        assert (code, err) == (0, "")
+        return out.splitlines()
+
+    def sql(self, statement: str) -> list[Any]:
+        cursor = self.connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+    def end(self, state: str, documents: int, code: str | None = None) -> None:
+        """The first jobs that wait end so."""
+        self.connection.execute(
+            """
+            update batchproc.processing_jobs set state = %s, failure_code = %s, finished_at = clock_timestamp()
+            where job_id in (select job_id from batchproc.processing_jobs where state = 'available'
+                             order by job_id limit %s)
+            """,
+            [state, code, documents],
+        )
+
+    def usage(self, worker_seconds: float, pages: int) -> None:
+        self.connection.execute(
+            """
+            insert into batchproc.usage_daily (tenant_id, day, kind, worker_seconds, completed, pages_ocr)
+            values (%s, (clock_timestamp() at time zone 'UTC')::date, 'ocr', %s, %s, %s)
+            """,
+            [self.acme, worker_seconds, pages, pages],
+        )
+
+    def states(self) -> set[str]:
+        return {state for (state,) in self.sql("select distinct state from batchproc.processing_jobs")}
+
+
+@pytest.fixture
+def shell(database_url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    monkeypatch.setenv("BATCHPROC_POOL__WORKERS", "2")
+    with connect(database_url) as connection:
+        yield Shell(database_url, connection, capfd)
+
+
+def test_they_are_listed_with_their_progress(shell: Shell) -> None:
+    shell.end("completed", 3)
+    shell.end("discarded", 1, "own_code")
+    assert shell.run("reprocess", "--tenant", "beta")[0] == 0
+    listed = shell.json("list")
+    assert listed["next"] is None
+    assert [list(row) for row in listed["campaigns"]] == [ROW_KEYS] * 2
+    newest, oldest = listed["campaigns"]
+    assert (newest["tenant"], newest["command"]) == ("beta", "reprocess --tenant beta")
+    counts = {name: oldest[name] for name in ("documents", "done", "left", "failed", "progress", "state")}
+    assert counts == {"documents": 12, "done": 4, "left": 8, "failed": 1, "progress": 0.3333, "state": "waiting"}
+    assert shell.json("list", "--limit", "1")["next"] == newest["campaign_id"]
+    behind = shell.json("list", "--after", str(newest["campaign_id"]))
+    assert [row["campaign_id"] for row in behind["campaigns"]] == [oldest["campaign_id"]]
+    assert [row["tenant"] for row in shell.json("list", "--tenant", "acme")["campaigns"]] == ["acme"]
+    assert shell.run("campaigns", "list", "--tenant", "nobody")[0] == 2
+
+
+def test_a_listing_fits_a_terminal(shell: Shell) -> None:
+    header, row = shell.lines("list")
+    columns = header.split()
+    cells = [row.split(None, len(columns))]
+    assert columns[:8] == ["campaign_id", "state", "tenant", "documents", "done", "left", "failed", "created_at"]
+    fitted = laid_out(columns, [[*cells[0][:7], "2026-11-30 12:00:00", "reprocess " * 9]], [False] * len(columns), 80)
+    assert max(map(len, fitted)) <= 80
+
+
+def test_a_campaign_is_shown_with_what_is_left_of_it(shell: Shell) -> None:
+    shell.end("completed", 2)
+    shell.end("discarded", 3, "own_code")
+    shell.end("discarded", 1, "encrypted")
+    shell.usage(150.0, 100)
+    shown = shell.json("show", "1")
+    assert list(shown) == SHOW_KEYS
+    assert shown["jobs"] == {
+        "scheduled": 0,
+        "available": 6,
+        "running": 0,
+        "held": 0,
+        "completed": 2,
+        "discarded": 4,
+        "cancelled": 0,
+    }
+    assert (shown["pages_left"], shown["worker_seconds_left"], shown["slots"]) == (18, 27.0, 0)
+    assert (shown["seconds_left"], shown["seconds_left_by"]) == (None, None)
+    assert shown["failures"] == [
+        {"tenant": "acme", "kind": "ocr", "failure_code": "own_code", "jobs": 3},
+        {"tenant": "acme", "kind": "ocr", "failure_code": "encrypted", "jobs": 1},
+    ]
+    assert shown["result"]["documents"] == 0
+    lines = shell.lines("show", "1")
+    told = dict(line.split(None, 1) for line in lines[:5])
+    assert (told["campaign"], told["command"]) == ("1, waiting", "reprocess --tenant acme")
+    assert told["documents"] == "6 of 12 done (50%)"
+    assert "work left     18 pages, 27 s of one worker" in lines
+    assert "time left     no node runs: batchproc run" in lines
+    assert lines[-1] == "to try them again: batchproc campaigns retry 1"
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_time_left_is_estimated_for_the_slots_there_are_and_then_by_the_rate(shell: Shell) -> None:
+    shell.usage(150.0, 100)
+    shell.sql(
+        "insert into batchproc.nodes (node_id, lease_until, host, pid, slots, kinds, languages, code_version)"
+        " values (gen_random_uuid(), clock_timestamp() + interval '1 hour', 'h', 1, 4, '{}', '{}', '1')"
+    )
+    shown = shell.json("show", "1")
+    assert (shown["seconds_left"], shown["seconds_left_by"]) == (12 * 3 * 1.5 / 4, "estimate")
+    assert "time left     about 14 s, with 4 slots and nothing else to do" in shell.lines("show", "1")
+    shell.end("completed", 6)
+    shell.sql(
+        "update batchproc.processing_jobs set finished_at = clock_timestamp() - interval '1 min' * job_id"
+        " where state = 'completed'"
+    )
+    shown = shell.json("show", "1")
+    assert shown["seconds_left_by"] == "rate"
+    assert shown["documents_per_minute"] == pytest.approx(5 / 6, rel=0.05)
+    assert shown["seconds_left"] == pytest.approx(6 / (5 / 6) * 60, rel=0.05)
+    assert any(line.endswith(", as it goes now") for line in shell.lines("show", "1"))
+
+
+def test_a_campaign_whose_command_was_cut_short_says_so(shell: Shell) -> None:
+    shell.sql("update batchproc.campaigns set filled_at = null")
+    assert "its command goes on, or was cut short: then give it again" in "\n".join(shell.lines("show", "1"))
+
+
+def test_pausing_and_resuming(shell: Shell) -> None:
+    assert shell.json("pause", "1") == {"campaign_id": 1, "held": 12}
+    assert (shell.json("show", "1")["state"], shell.states()) == ("paused", {"held"})
+    assert "time left     paused: batchproc campaigns resume 1" in shell.lines("show", "1")
+    assert shell.lines("pause", "1") == ["campaign 1: 0 jobs held; go on with: batchproc campaigns resume 1"]
+    assert shell.json("resume", "1") == {"campaign_id": 1, "released": 12, "superseded": 0}
+    assert shell.states() == {"available"}
+    assert shell.lines("resume", "1") == ["campaign 1: 0 jobs wait again"]
+
+
+def test_cancelling_many_wants_a_yes_and_a_retry_takes_it_back(shell: Shell) -> None:
+    code, out, err = shell.run("campaigns", "cancel", "1")
+    assert (code, out) == (2, "")
+    assert "12 jobs would be cancelled: look at them with --dry-run, then give --yes" in err
+    assert shell.lines("cancel", "1", "--dry-run") == ["campaign 1: 12 jobs would be cancelled"]
+    assert shell.json("cancel", "1", "--dry-run") == {"campaign_id": 1, "cancelled": 12, "dry_run": True}
+    assert shell.states() == {"available"}
+    done = shell.json("cancel", "1", "--yes")
+    assert done == {"campaign_id": 1, "cancelled": 12, "requested": 0, "unwritten": 0, "dry_run": False}
+    shown = shell.json("show", "1")
+    assert (shown["state"], shown["done"], shown["cancelled"], shown["progress"]) == ("cancelled", 0, 12, 0.0)
+    assert any(line == "documents     0 of 12 done (0%), 12 cancelled" for line in shell.lines("show", "1"))
+    assert shell.run("campaigns", "retry", "1")[0] == 2
+    assert shell.lines("retry", "1", "--dry-run") == ["campaign 1: 12 jobs would wait again"]
+    assert shell.lines("retry", "1", "--yes") == ["campaign 1: 12 jobs wait again"]
+    assert shell.states() == {"available"}
+
+
+def test_few_are_retried_without_a_question(shell: Shell) -> None:
+    shell.end("discarded", 2, "own_code")
+    shell.end("discarded", 1, "encrypted")
+    assert shell.lines("retry", "1") == [
+        "campaign 1: 2 jobs wait again",
+        "1 left alone: they failed as encrypted (to try them all the same: --failure-code encrypted)",
+    ]
+    found = shell.json("retry", "1", "--failure-code", "encrypted")
+    assert found == {
+        "campaign_id": 1,
+        "retried": 1,
+        "superseded": 0,
+        "unwritten": 0,
+        "left_alone": {},
+        "dry_run": False,
+    }
+
+
+@pytest.mark.parametrize("command", ["show", "pause", "resume", "cancel", "retry", "revert"])
+def test_a_campaign_that_does_not_exist_is_named(shell: Shell, command: str) -> None:
+    code, out, err = shell.run("campaigns", command, "4711")
+    assert (code, out) == (2, "")
+    assert err == "batchproc: there is no campaign 4711: see: batchproc campaigns list\n"
+
+
+def test_an_import_makes_one(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "scan.pdf").write_bytes(b"no pdf")
+    assert shell.run("import", str(tmp_path), "--tenant", "beta")[0] == 0
+    [newest, _] = shell.json("list")["campaigns"]
+    assert (newest["tenant"], newest["kind"], newest["documents"], newest["left"]) == ("beta", "ocr", 1, 1)
+    assert newest["command"].startswith("import ")
+    assert newest["filled_at"] is not None
+    assert shell.run("import", str(tmp_path), "--tenant", "beta")[0] == 0
+    assert len(shell.json("list")["campaigns"]) == 2, "nothing was enqueued, and nothing began"
+
+
+def test_the_help_has_examples(shell: Shell) -> None:
+    code, out, _ = shell.run("campaigns", "--help")
+    assert code == 0
+    assert "batchproc campaigns show 7" in out

@@ -1,0 +1,145 @@
+"""The examples for cron, systemd and logrotate: what they start is there, and the programs that read them agree."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from batchproc.cli import main
+from batchproc.packaged import packaged_conf
+from batchproc.settings import Settings
+
+CONF = packaged_conf()
+PROGRAM = "/opt/batchproc/bin/batchproc"
+UNITS = sorted((CONF / "systemd").iterdir())
+FIELDS = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)]
+
+
+def cron_lines() -> list[str]:
+    text = (CONF / "cron" / "batchproc").read_text("utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#") and "=" not in line.split()[0]]
+
+
+def unit(path: Path) -> configparser.ConfigParser:
+    parsed = configparser.ConfigParser(interpolation=None, strict=True)
+    parsed.optionxform = str  # type: ignore[assignment, method-assign]  # names are spelled as they are
+    parsed.read_string(path.read_text("utf-8"))
+    return parsed
+
+
+def commands() -> list[str]:
+    """Every command line of ours that an example starts, or would when a line is no comment."""
+    found = [line.split(maxsplit=6)[6] for line in cron_lines()]
+    for path in UNITS:
+        found += re.findall(r"^#?Exec\w+=(/opt/.*)$", path.read_text("utf-8"), re.MULTILINE)
+    return found
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_can_be_parsed(command: str) -> None:
+    program, *words = shlex.split(command)
+    assert program == PROGRAM
+    main._register()
+    with click.Context(main.cli) as context:
+        name, found, rest = main.cli.resolve_command(context, words)
+        while isinstance(found, click.Group):
+            name, found, rest = found.resolve_command(context, rest)
+        assert found is not None
+        found.make_context(name, list(rest), parent=context).close()
+
+
+def test_there_are_commands_of_each() -> None:
+    assert len(cron_lines()) == 3
+    assert len([command for command in commands() if " run " in command]) == 4
+
+
+@pytest.mark.parametrize("line", cron_lines())
+def test_a_crontab_line_has_five_fields_and_a_user(line: str) -> None:
+    *fields, user, command = line.split(maxsplit=6)
+    assert (user, len(fields)) == ("batchproc", 5)
+    for field, (least, most) in zip(fields, FIELDS, strict=True):
+        assert re.fullmatch(r"(\*|\d+(-\d+)?)(/\d+)?", field)
+        assert all(least <= int(number) <= most for number in re.findall(r"\d+", field.split("/")[0]))
+    assert "%" not in command, "cron makes a line's end of it"
+
+
+def test_the_file_of_cron_ends_as_cron_wants_it() -> None:
+    """crontab(5): a last line without a newline is broken; names with a dot are ignored in /etc/cron.d."""
+    path = CONF / "cron" / "batchproc"
+    assert path.read_bytes().endswith(b"\n")
+    assert "." not in path.name
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_has_no_key_twice_and_its_sections(path: Path) -> None:
+    parsed = unit(path)
+    assert "Description" in parsed["Unit"]
+    assert set(parsed.sections()) <= {"Unit", "Service", "Timer", "Install"}
+
+
+@pytest.mark.parametrize("path", [path for path in UNITS if path.suffix == ".service"], ids=lambda path: path.name)
+def test_a_stop_lets_running_jobs_end(path: Path) -> None:
+    service = unit(path)["Service"]
+    assert service["KillMode"] == "mixed"
+    assert float(service["TimeoutStopSec"].removesuffix("s")) > 2 * Settings().pool.shutdown_grace
+
+
+def test_the_service_has_time_to_start_and_is_watched_no_more_closely_than_it_can_bear() -> None:
+    service = unit(CONF / "systemd" / "batchproc.service")["Service"]
+    assert (service["Type"], service["NotifyAccess"]) == ("notify", "all")
+    assert service["TimeoutStartSec"] == "15min"
+    assert Settings().database.outage_limit < 15 * 60
+    assert service["WatchdogSec"] == "2min"
+    assert 2 * Settings().dispatch.lease < 120
+    assert service["ExecReload"].split() == ["/bin/kill", "-HUP", "$MAINPID"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed here")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    """With paths and a user of this machine, which it looks for."""
+    program = tmp_path / "batchproc"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    for path in UNITS:
+        text = path.read_text("utf-8").replace(PROGRAM, str(program)).replace("User=batchproc", "User=root")
+        (tmp_path / path.name).write_text(re.sub(r"^#(Exec|ReadOnly)", r"\1", text, flags=re.MULTILINE))
+    units = [str(tmp_path / path.name) for path in UNITS]
+    verified = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True)
+    about_ours = [line for line in verified.stderr.splitlines() if "batchproc" in line or str(tmp_path) in line]
+    assert about_ours == []
+    assert verified.returncode == 0, verified.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed here")
+def test_systemd_knows_when_the_night_begins() -> None:
+    when = unit(CONF / "systemd" / "batchproc-night.timer")["Timer"]["OnCalendar"]
+    found = subprocess.run(["systemd-analyze", "calendar", when], capture_output=True, text=True, check=True)
+    assert "22:00:00" in found.stdout
+
+
+def test_the_example_of_logrotate_leaves_the_file_to_whoever_writes_it() -> None:
+    text = (CONF / "logrotate" / "batchproc").read_text("utf-8")
+    body = re.search(r"^(/\S+) \{\n(.*)^\}$", text, re.DOTALL | re.MULTILINE)
+    assert body is not None
+    directives = [line.split() for line in body.group(2).splitlines()]
+    names = [words[0] for words in directives]
+    assert "nocreate" in names
+    assert not {"copytruncate", "create", "postrotate"} & set(names)
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.skipif(shutil.which("logrotate") is None, reason="logrotate is not installed here")
+def test_logrotate_takes_the_example(tmp_path: Path) -> None:
+    text = (CONF / "logrotate" / "batchproc").read_text("utf-8").replace("su batchproc batchproc", "su root root")
+    (tmp_path / "example").write_text(text.replace("/var/log/batchproc", str(tmp_path)))
+    checked = subprocess.run(
+        ["logrotate", "-d", "-s", str(tmp_path / "state"), str(tmp_path / "example")], capture_output=True, text=True
+    )
+    assert (checked.returncode, "error" in checked.stderr) == (0, False), checked.stderr

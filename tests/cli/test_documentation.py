@@ -1,0 +1,196 @@
+"""The pages of ``batchproc/docs``: their sessions, commands, queries and examples are run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from batchproc.cli import commands
+from batchproc.cli.main import cli
+from batchproc.database import connect
+from tests.cli import settings_reference
+from tests.cli.documentation import (
+    HANDLERS,
+    PAGES,
+    README,
+    REPO,
+    Session,
+    check_sessions,
+    code_of,
+    fences,
+    session_of,
+    steps,
+)
+
+DOCS = REPO / "batchproc" / "docs"
+SCHEMA, OPERATING = DOCS / "schema.md", DOCS / "operating.md"
+
+# They go on for good, take the machine for minutes, need a terminal, or are about another server than the tests'.
+NOT_RUN = {"bench", "demo", "db", "status --watch", "run --forever", "import --watch", "run --once 12 --in-process"}
+
+
+def with_sessions() -> list[Path]:
+    return [page for page in PAGES if page != README and steps(page)]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("page", with_sessions(), ids=lambda page: page.name)
+def test_the_sessions_of_a_page(page: Path, tmp_path: Path, database_url: str) -> None:
+    check_sessions(page, session_of(page, tmp_path, database_url))
+
+
+# -- commands that stand alone
+
+
+def lines_of(page: Path) -> list[str]:
+    """The command lines in the blocks of a page that are no sessions."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^ {4,}(?:bin/)?batchproc ([a-z-].*)$", text, re.MULTILINE)
+    return [re.split(r"\s{2,}", line)[0].strip() for line in found]
+
+
+LINES = sorted({line for page in PAGES for line in lines_of(page)})
+
+
+def is_run(line: str) -> bool:
+    return not any(line.startswith(start) and set(start.split()) <= set(line.split()) for start in NOT_RUN)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory, template_databases: Any) -> Iterator[Session]:
+    """A reader with the tenant acme, its scans read, and the handlers of the pages."""
+    folder = tmp_path_factory.mktemp("reader")
+    with template_databases.new() as url:
+        session = session_of(README, folder, url)
+        examples = [fence.text for fence in fences(HANDLERS) if "@handler" in fence.text]
+        (folder / "srv" / "thumbnails").mkdir()
+        (folder / "srv" / "batchproc" / "thumbnail_example.py").write_text(
+            examples[0].replace("/srv/", f"{folder}/srv/"), "utf-8"
+        )
+        conf = folder / "srv" / "batchproc" / "more.yaml"
+        conf.write_text("handlers: [archive_handlers, thumbnail_example]\n")
+        session.environment |= {"PYTHONPATH": str(conf.parent), "BATCHPROC_CONF": str(conf)}
+        (folder / "scan.pdf").write_bytes((folder / "srv" / "scans" / "lease.pdf").read_bytes())
+        prepared = ["bin/batchproc tenants add acme", "bin/batchproc import /srv/scans --tenant acme", "bin/batchproc"]
+        assert [code for code, _ in session.run(prepared)] == [0, 0, 1]
+        yield session
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if is_run(line)])
+def test_a_command_of_the_pages_runs(line: str, reader: Session) -> None:
+    """It does what it says, or says in one line that something of the reader's is not there."""
+    line = re.sub(r"(?<!\S)(--document|--once|(?:jobs|documents) \w+) \d+", r"\1 3", line)  # those that are there
+    line = re.sub(r"(?<!\S)(--campaign|campaigns \w+) \d+", r"\1 1", line)
+    [(code, said)] = reader.run([f"bin/batchproc {line} </dev/null"])
+    assert "Traceback" not in said, said
+    assert "Usage:" not in said, said
+    if "run --once 3" in line:
+        assert (code, "does not wait to be run" in said) == (2, True)
+    elif line == "jobs retry 3":
+        assert (code, "left as it is" in said) == (0, True)
+    else:
+        assert code == 0, said
+
+
+def test_commands_stand_in_the_pages() -> None:
+    assert len([line for line in LINES if is_run(line)]) > 15
+
+
+# -- what is shown as code
+
+
+def test_the_example_of_a_test_passes(tmp_path: Path) -> None:
+    handler = next(fence for fence in fences(README) if fence.file == "/srv/batchproc/archive_handlers.py")
+    (tmp_path / "archive_handlers.py").write_text(handler.text, "utf-8")
+    for fence in fences(HANDLERS):
+        if fence.text.startswith("pytest_plugins"):
+            (tmp_path / "conftest.py").write_text(fence.text, "utf-8")
+        elif fence.file == "/srv/batchproc/test_letter_date.py":
+            (tmp_path / "test_letter_date.py").write_text(fence.text, "utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    ran = subprocess.run(command, cwd=tmp_path, env=_with_product(), capture_output=True, text=True, timeout=100)
+    assert "3 passed" in ran.stdout, ran.stdout + ran.stderr
+
+
+def _with_product() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(REPO)}
+
+
+def queries() -> list[str]:
+    return [fence.text for fence in fences(SCHEMA) if fence.language == "sql"]
+
+
+@pytest.mark.parametrize("query", queries(), ids=lambda query: query.split("from")[1].split()[0])
+def test_a_query_of_the_schemas_page_runs(query: str, database_url: str) -> None:
+    with connect(database_url) as connection:
+        connection.execute(query.encode())
+
+
+def test_every_table_is_described_and_what_is_described_exists(database_url: str) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*)$", SCHEMA.read_text("utf-8"), re.MULTILINE)
+    with connect(database_url) as connection:
+        found = connection.execute(
+            "select table_name, array_agg(column_name::text) from information_schema.columns"
+            " where table_schema = 'batchproc' group by table_name"
+        )
+        tables: dict[str, list[str]] = dict(found.fetchall())
+    assert {name for name, _ in rows} == set(tables)
+    words = {"outcome", "claim_id", "campaign_id"}
+    for name, told in rows:
+        named = set(re.findall(r"`([a-z_0-9]+)`", told)) - {"tenants", "run"}
+        unknown = {column for column in named if column not in tables[name]}
+        assert unknown <= (words if name in ("job_attempts", "campaigns") else set()), (name, unknown)
+
+
+def test_the_table_of_settings_is_that_of_the_code() -> None:
+    assert settings_reference.PAGE.read_text("utf-8") == settings_reference.written(), (
+        "write it with: python -m tests.cli.settings_reference"
+    )
+
+
+# -- nothing is left out
+
+
+def test_every_command_is_named_in_the_pages() -> None:
+    commands.register(cli)
+    told = " ".join(code for page in PAGES for code in code_of(page))
+    names = {name for name, command in cli.commands.items() if not isinstance(command, click.Group)}
+    groups = {name for name, command in cli.commands.items() if isinstance(command, click.Group)}
+    assert {name for name in names | groups if not re.search(rf"\b{name}\b", told)} == set()
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    linked = set(re.findall(r"\(batchproc/docs/([\w-]+\.md)", README.read_text("utf-8")))
+    assert {page.name for page in DOCS.glob("*.md")} - linked == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))):
+        if target.startswith("http"):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), f"{page.name} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, f"{page.name} links to {target}#{anchor}"

@@ -1,0 +1,101 @@
+"""Help: every command shows an example that exists, within 80 cells; and shells complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from batchproc.cli import commands, main
+from batchproc.cli.examples import EXAMPLES
+from batchproc.cli.main import cli
+from tests.cli.documentation import problem_with
+
+commands.register(cli)
+
+
+def tree(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    yield " ".join(path), command
+    for name, inner in command.commands.items() if isinstance(command, click.Group) else ():
+        yield from tree(inner, (*path, name))
+
+
+COMMANDS = dict(tree())
+
+# Up to an explanation, a pipe or the bracket of a $(...).
+_EXAMPLE = re.compile(r"^ *(?:\S+ \S*\()?batchproc ((?:-|\w)[^|)]*?)(?:\s{2,}.*|\s\|.*|\).*)?$", re.MULTILINE)
+
+
+def help_of(path: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main.run([*path.split(), "--help"]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_help_shows_examples_that_exist(
+    path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = help_of(path, capsys)
+    examples = _EXAMPLE.findall(shown)
+    of_this = [line for line in examples if line.startswith(path) or not path]
+    assert of_this, f"batchproc {path} --help has no example of itself:\n{shown}"
+    assert [problem for line in examples if (problem := problem_with(line))] == []
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+
+
+def test_every_example_is_of_a_command_that_exists() -> None:
+    assert set(EXAMPLES) - set(COMMANDS) == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["batchproc", "ki"], {"kinds"}),
+        (["batchproc", "--onc"], {"--once"}),
+        (["batchproc", "--conf", "site.yaml", "kinds", "s"], {"set", "show"}),
+        (["batchproc", "run", "--lane", ""], {"interactive", "bulk"}),
+        (["batchproc", "completion", ""], {"bash", "zsh", "fish"}),
+    ],
+)
+def test_a_shell_is_told_what_may_come(words: list[str], expected: set[str]) -> None:
+    told = _completed(words)
+    assert {line.split(",", 1)[1] for line in told.splitlines() if line} == expected
+
+
+def _completed(words: list[str]) -> str:
+    asked = {"_BATCHPROC_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    command = [sys.executable, "-m", "batchproc"]
+    return subprocess.run(
+        command, env={**os.environ, **asked}, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_scripts_of_the_shells_are_valid(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main.run(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "_BATCHPROC_COMPLETE" in script
+    if shutil.which(shell) is None:
+        return
+    file = tmp_path / "completion"
+    file.write_text(script)
+    subprocess.run([shell, "-n", str(file)], check=True, timeout=30)
+
+
+def test_bash_completes_with_it(tmp_path: Path) -> None:
+    program = tmp_path / "batchproc"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m batchproc "$@"\n')
+    program.chmod(0o755)
+    script = "source <(batchproc completion bash); COMP_WORDS=(batchproc kinds s); COMP_CWORD=2; "
+    script += '_batchproc_completion batchproc s kinds; echo "${COMPREPLY[*]}"'
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = subprocess.check_output(["bash", "-c", script], env=environment, text=True, timeout=60)
+    assert said.split() == ["set", "show"]

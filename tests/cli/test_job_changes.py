@@ -1,0 +1,269 @@
+"""``jobs retry``, ``cancel``, ``discard`` and ``prioritise`` as a person calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batchproc.cli.main import run
+from batchproc.engine.node import RunOptions
+from tests.engine.running import Bench, alive, bench_on
+from tests.faults.command import started_run
+from tests.waiting import wait_until
+
+KILLED_WITHIN = 1.5  # a second, and what the command itself takes to begin
+HANDLERS = ["tests.engine.job_handlers", "tests.faults.budget_handlers"]
+
+
+@pytest.fixture
+def shell(database_url: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Shell]:
+    bench = bench_on(database_url)
+    yield Shell(bench, capfd, tmp_path / "conf.yaml")
+    bench.connection.close()
+
+
+class Shell:
+    """Two tenants: acme with four ``t_quick`` jobs (1 to 4), beta with one (5)."""
+
+    def __init__(self, bench: Bench, capture: pytest.CaptureFixture[str], conf: Path) -> None:
+        self.bench, self.capture, self.conf = bench, capture, conf
+        conf.write_text(json.dumps({"handlers": HANDLERS}))
+        self.acme, self.beta = bench.tenant("acme"), bench.tenant("beta")
+        for _ in range(4):
+            bench.enqueue(self.acme, "t_quick")
+        bench.enqueue(self.beta, "t_quick")
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """(exit code, stdout, stderr)."""
+        self.capture.readouterr()
+        code = run(["--conf", str(self.conf), "--database", self.bench.url, "jobs", *arguments])
+        out, err = self.capture.readouterr()
+        return code, out, err
+
+    def json(self, *arguments: str) -> Any:
+        code, out, _ = self.run(*arguments, "--json")
+        assert (code, out.count("\n")) == (0, 1)
+        return json.loads(out)
+
+    def states(self) -> list[str]:
+        return [state for (state,) in self.bench.rows("select state from batchproc.processing_jobs order by job_id")]
+
+    def sql(self, statement: str) -> None:
+        self.bench.connection.execute(statement.encode())
+
+    def ended(self, *job_ids: int, state: str = "discarded", code: str | None = "encrypted", days: int = 0) -> None:
+        self.bench.connection.execute(
+            b"update batchproc.processing_jobs set state = %s, failure_code = %s,"
+            b" finished_at = clock_timestamp() - make_interval(days => %s) where job_id = any(%s)",
+            [state, code, days, list(job_ids)],
+        )
+
+
+def outcomes(found: Any) -> list[tuple[int, str]]:
+    return [(job["job_id"], job["outcome"]) for job in found["jobs"]]
+
+
+def test_jobs_named_by_their_ids_are_told_one_by_one(shell: Shell) -> None:
+    shell.ended(1)
+    shell.ended(2, state="completed", code=None)
+
+    assert outcomes(shell.json("retry", "1", "2", "3")) == [(1, "retried"), (2, "completed"), (3, "available")]
+    assert outcomes(shell.json("cancel", "2", "3")) == [(2, "completed"), (3, "cancelled")]
+    assert outcomes(shell.json("discard", "4", "2")) == [(2, "completed"), (4, "discarded")]
+    assert outcomes(shell.json("prioritise", "1", "3")) == [(1, "prioritised"), (3, "cancelled")]
+
+    assert shell.states() == ["available", "completed", "cancelled", "discarded", "available"]
+    code, out, err = shell.run("cancel", "2", "99")
+    assert code == 2
+    assert out == "job 2: left as it is: only jobs that wait or run can be cancelled, this one is completed\n"
+    assert err == "batchproc: there is no job 99: see: batchproc jobs list\n"
+
+
+def test_a_filter_chooses_what_a_listing_with_it_shows(shell: Shell) -> None:
+    shell.ended(1, 2, code="encrypted")
+    shell.ended(3, code="too_large", days=3)
+    shell.ended(5, code="encrypted")
+
+    chosen = shell.json("retry", "--tenant", "acme", "--failure-code", "encrypted", "--dry-run")
+    assert (chosen["matched"], chosen["dry_run"], chosen["outcomes"]) == (2, True, {})
+    assert chosen["groups"] == [
+        {"tenant": "acme", "kind": "t_quick", "state": "discarded", "failure_code": "encrypted", "jobs": 2}
+    ]
+    assert shell.states() == ["discarded", "discarded", "discarded", "available", "discarded"]
+    listed = shell.json("list", "--state", "discarded", "--newer-than", "1d")
+    assert [job["job_id"] for job in listed["jobs"]] == [1, 2, 5]
+    assert [job["job_id"] for job in shell.json("list", "--older-than", "1d")["jobs"]] == [3]
+
+    assert shell.json("retry", "--newer-than", "1d")["outcomes"] == {"retried": 3}
+
+    assert shell.states() == ["available", "available", "discarded", "available", "available"]
+
+
+def test_a_superseded_job_is_chosen_by_its_code_alone(shell: Shell) -> None:
+    shell.ended(1, state="cancelled", code="superseded")
+    shell.ended(2, state="cancelled", code=None)
+    assert shell.json("retry", "--all", "--dry-run")["matched"] == 0
+    assert shell.json("retry", "--state", "cancelled", "--dry-run")["matched"] == 1
+    superseded = shell.json("retry", "--state", "cancelled", "--failure-code", "superseded", "--dry-run")
+    assert superseded["matched"] == 1
+
+
+def test_a_cancelled_campaign_is_taken_back_by_the_command_that_was_told(shell: Shell) -> None:
+    campaign = shell.bench.jobs.begin_campaign(shell.bench.connection, "reprocess --all")
+    for _ in range(12):
+        shell.bench.enqueue(shell.acme, "t_quick", campaign_id=campaign)
+
+    code, out, _ = shell.run("cancel", "--campaign", str(campaign), "--yes")
+    assert (code, out.splitlines()[0]) == (0, "12 jobs cancelled")
+    assert shell.states().count("cancelled") == 12
+    words = out.splitlines()[1].removeprefix("to take that back: batchproc jobs ").split()
+    assert words == ["retry", "--campaign", str(campaign), "--state", "cancelled", "--newer-than", "2m"]
+
+    assert shell.json(*words, "--yes")["outcomes"] == {"retried": 12}
+
+    assert "cancelled" not in shell.states()
+
+
+def test_the_commands_of_the_documentation_are_understood(shell: Shell) -> None:
+    page = (Path(str(resources.files("batchproc"))) / "docs" / "monitoring.md").read_text()
+    commands = [line.split()[2:] for line in page.splitlines() if line.startswith("    batchproc jobs ")]
+    assert {command[0] for command in commands} == {"list", "retry", "cancel", "prioritise", "discard"}
+    before = shell.states()
+    for command in commands:
+        assert shell.run(*command)[0] == 0, command
+    assert shell.states() == before
+
+
+@pytest.mark.parametrize("command", ["retry", "cancel", "discard", "prioritise"])
+def test_many_jobs_are_not_changed_without_a_yes(shell: Shell, command: str) -> None:
+    for _ in range(10):
+        shell.bench.enqueue(shell.acme, "t_quick")
+    if command == "retry":
+        shell.ended(*range(1, 16))
+    before = shell.states()
+
+    code, out, err = shell.run(command, "--all")
+
+    assert (code, out) == (2, "")
+    assert err.startswith("batchproc: 15 jobs would be ")
+    assert err.endswith(": look at them with --dry-run, then give --yes\n")
+    assert shell.states() == before
+    code, out, _ = shell.run(command, "--all", "--dry-run")
+    assert (code, out.splitlines()[1].split()) == (0, ["tenant", "kind", "state", "failure_code", "jobs"])
+    assert sum(shell.json(command, "--all", "--yes")["outcomes"].values()) == 15
+
+
+@pytest.mark.parametrize(("answer", "code", "cancelled"), [("n", 130, 0), ("y", 0, 15)])
+def test_a_person_is_asked(shell: Shell, answer: str, code: int, cancelled: int) -> None:
+    for _ in range(10):
+        shell.bench.enqueue(shell.acme, "t_quick")
+    command = [sys.executable, "-m", "batchproc", "--conf", str(shell.conf), "--database", shell.bench.url]
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [*command, "jobs", "cancel", "--all"], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        asked = b""
+        while b"[y/N]" not in asked:
+            asked += os.read(ours, 1000)
+        os.write(ours, f"{answer}\n".encode())
+        assert process.wait(60) == code
+    os.close(ours)
+    assert asked.decode().startswith("15 jobs will be cancelled. Go on?")
+    assert shell.states().count("cancelled") == cancelled
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["cancel"], "nothing says which jobs"),
+        (["cancel", "1", "--tenant", "acme"], "job ids go without filters"),
+        (["retry", "--all", "--kind", "t_quick"], "--all does not go with a filter"),
+        (["discard", "--tenant", ""], "--tenant is empty"),
+        (["cancel", "--tenant", "nobody"], "there is no tenant 'nobody'"),
+        (["cancel", "1", "--dry-run"], "--dry-run goes with a filter"),
+        (["retry", "--older-than", "soon"], "must be a number of seconds or a duration"),
+        (["prioritise", "1", "--priority", "10"], "10 is not in the range"),
+    ],
+)
+def test_what_cannot_be_meant_changes_nothing(shell: Shell, arguments: Sequence[str], said: str) -> None:
+    before = shell.states()
+    code, _, err = shell.run(*arguments)
+    assert code == 2
+    assert said in err
+    assert shell.states() == before
+
+
+def test_an_unknown_failure_code_is_told(shell: Shell) -> None:
+    code, out, err = shell.run("retry", "--failure-code", "souce_missing")
+    assert (code, out) == (0, "0 jobs retried\n")
+    assert "no kind declares the failure code souce_missing" in err
+
+
+def test_giving_up_fails_the_document_that_has_no_text_and_says_who_did_it(shell: Shell) -> None:
+    shell.sql(
+        "insert into batchproc.documents (tenant_id, root, path, sha256, bytes)"
+        " values (1, '/nowhere', 'scan.pdf', sha256('x'), 1)"
+    )
+    job = shell.bench.enqueue(shell.acme, "ocr", document_id=1)
+
+    assert shell.json("discard", str(job), "--reason", "the tape is lost")["outcomes"] == {"discarded": 1}
+
+    given_up = shell.bench.job(job)
+    assert (given_up["state"], given_up["failure_code"], given_up["attempts"]) == ("discarded", "given_up", [])
+    assert given_up["result"]["reason"] == "the tape is lost"
+    assert given_up["result"]["discarded_by"]
+    assert shell.bench.rows("select status, failure_code from batchproc.documents") == [("failed", "given_up")]
+    assert shell.bench.rows("select kind, discarded from batchproc.usage_daily") == [("ocr", 1)]
+    assert outcomes(shell.json("retry", str(job))) == [(job, "retried")]
+
+
+def test_a_job_that_goes_first_is_run_first(shell: Shell) -> None:
+    assert shell.json("prioritise", "3", "--lane", "bulk")["outcomes"] == {"prioritised": 1}
+    assert shell.json("prioritise", "4")["outcomes"] == {"prioritised": 1}
+    assert shell.json("prioritise", "5", "--lane", "interactive")["outcomes"] == {"prioritised": 1}
+    placed = shell.bench.rows("select priority, lane from batchproc.processing_jobs where job_id >= 3 order by job_id")
+    assert placed == [(5, 1), (1, 1), (5, 0)]
+
+    shell.bench.run(RunOptions(workers=1, max_jobs=1), handlers=HANDLERS)
+    assert shell.states()[4] == "completed"
+    shell.bench.run(RunOptions(workers=1, max_jobs=1), handlers=HANDLERS)
+    assert shell.states()[3] == "completed"
+
+
+def test_a_row_that_somebody_holds_is_passed_over_and_told(shell: Shell) -> None:
+    with bench_on(shell.bench.url).connection as holder, holder.transaction():
+        holder.execute(b"select 1 from batchproc.processing_jobs where job_id = 2 for update")
+        code, out, _ = shell.run("discard", "--tenant", "acme")
+        code_moved, out_moved, _ = shell.run("prioritise", "2")
+    assert (code, out.splitlines()[0]) == (1, "3 jobs discarded")
+    assert out.splitlines()[1].startswith("1 left as it is: somebody holds its row")
+    assert (code_moved, out_moved.split(", ")[0]) == (1, "job 2: left as it is: somebody holds its row")
+    assert shell.states() == ["discarded", "available", "discarded", "discarded", "available"]
+
+
+def test_a_running_job_is_killed_within_a_second_of_the_command(shell: Shell, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    shell.ended(1, 2, 3, 4, 5)
+    running = shell.bench.enqueue(shell.acme, "b_tree", {"file": str(pids)})
+    with started_run(shell.bench, "--workers", "1", handlers=HANDLERS) as node:
+        wait_until(lambda: pids.exists() and pids.read_text(), 60)
+        asked = time.monotonic()
+        code, out, _ = shell.run("cancel", "--state", "running")
+        seconds = time.monotonic() - asked
+        left = [pid for pid in map(int, pids.read_text().split()) if alive(pid)]
+        assert node.wait() == 0
+
+    assert (code, out.splitlines()[0]) == (0, "1 jobs cancelled"), "it waits until the job is gone"
+    assert left == []
+    assert seconds < KILLED_WITHIN
+    assert shell.bench.job(running)["state"] == "cancelled"

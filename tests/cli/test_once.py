@@ -1,0 +1,270 @@
+"""``run --once``: what a developer is shown of one job, and one file that leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batchproc.database import connect
+from batchproc.ops.drawing import broken_pdf, letter, save_png
+from tests.cli.test_commands import Command, Ran
+from tests.cli.test_commands import batchproc as batchproc
+from tests.waiting import wait_until
+
+_OWN_TABLES = ("tenants", "documents", "processing_jobs", "ocr_revisions", "document_tags", "usage_daily", "runs")
+
+
+@pytest.fixture(scope="session")
+def scan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One page in English."""
+    path = tmp_path_factory.mktemp("scans") / "invoice.png"
+    save_png(letter(32, "eng", dpi=150, paragraphs=1).image, path, 150)
+    return path
+
+
+@contextmanager
+def command(database_url: str, folder: Path, *arguments: str, **streams: Any) -> Iterator[subprocess.Popen[str]]:
+    """The real command line, with a guardian."""
+    conf = folder / "conf.yaml"
+    conf.write_text("handlers: [tests.engine.job_handlers]\npool: {workers: 1}\n")
+    environment = {**os.environ, "BATCHPROC_DATABASE_URL": database_url, "BATCHPROC_CONF": str(conf)}
+    words = [sys.executable, "-m", "batchproc", *arguments]
+    piped = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+    with subprocess.Popen(words, env=environment, text=True, **piped) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def ran(database_url: str, folder: Path, *arguments: str) -> Ran:
+    with command(database_url, folder, *arguments) as process:
+        out, err = process.communicate(timeout=60)
+        return Ran(process.returncode, out, err)
+
+
+def counted(database_url: str) -> dict[str, int]:
+    """Rows of the archive's own tables; and the schemas there are."""
+    with connect(database_url) as connection:
+        found = {}
+        for table in _OWN_TABLES:
+            row = connection.execute(f"select count(*) from batchproc.{table}".encode()).fetchone()
+            assert row is not None
+            found[table] = row[0]
+        return found
+
+
+def trials(database_url: str) -> list[str]:
+    with connect(database_url) as connection:
+        rows = connection.execute("select nspname from pg_namespace where nspname like 'batchproc\\_trial\\_%'")
+        return [row[0] for row in rows.fetchall()]
+
+
+# -- one job
+
+
+def test_a_failed_job_shows_its_traceback_log_time_and_memory(
+    batchproc: Command, database_url: str, tmp_path: Path
+) -> None:
+    batchproc("tenants", "add", "acme")
+    job = batchproc("enqueue", "t_fail", "--tenant", "acme", "--json").json["job_id"]
+
+    shown = ran(database_url, tmp_path, "run", "--once", str(job))
+
+    assert f"job {job} t_fail: failed (transient) internal_error: ValueError at job_handlers.py" in shown.out
+    assert "s of processor time, at most" in shown.out
+    assert "of 2048 MB of memory" in shown.out
+    assert shown.err.count("ValueError: always") == 1
+    assert 'job_handlers.py", line' in shown.err
+    assert f"job_id={job} tenant=acme kind=t_fail attempt=1" in shown.err
+
+
+def test_a_declared_failure_shows_where_it_was_raised(batchproc: Command) -> None:
+    batchproc("tenants", "add", "acme")
+    job = batchproc("enqueue", "t_declared", "--tenant", "acme", "--json").json["job_id"]
+
+    [attempt] = batchproc("run", "--once", str(job), "--json").json["attempts"]
+
+    assert (attempt["outcome"], attempt["failure_code"], attempt["detail"]) == ("failed", "no_luck", "page 3 of 7")
+    assert 'raise Failure("no_luck", detail="page 3 of 7")' in attempt["traceback"]
+    assert attempt["peak_bytes"] > 10_000_000
+    assert attempt["processor_seconds"] >= 0
+
+
+def test_of_a_job_whose_worker_was_killed_the_memory_is_known(batchproc: Command) -> None:
+    batchproc("tenants", "add", "acme")
+    job = batchproc("enqueue", "t_hang_in_c", "--tenant", "acme", "--json").json["job_id"]
+
+    [attempt] = batchproc("run", "--once", str(job), "--json").json["attempts"]
+
+    assert (attempt["failure_code"], attempt["traceback"], attempt["processor_seconds"]) == ("timeout", None, None)
+    assert attempt["peak_bytes"] > 10_000_000
+
+
+def test_a_password_in_a_traceback_is_masked(tmp_path: Path) -> None:
+    from batchproc.engine.attempt_notes import noted, read_notes
+
+    def connects() -> None:
+        raise OSError("cannot reach postgresql://ada:hunter2@db/archive")
+
+    with pytest.raises(OSError, match="hunter2"), noted(tmp_path, 7):
+        connects()
+    notes = read_notes(tmp_path, 7)
+    assert notes is not None
+    assert notes.traceback is not None
+    assert "postgresql://ada:***@db/archive" in notes.traceback
+    assert "hunter2" not in notes.traceback
+
+
+def test_in_process_stops_in_the_debugger(batchproc: Command, database_url: str, tmp_path: Path) -> None:
+    batchproc("tenants", "add", "acme")
+    job = batchproc("enqueue", "t_fail", "--tenant", "acme", "--json").json["job_id"]
+    ours, its = pty.openpty()
+    try:
+        arguments = ("run", "--once", str(job), "--in-process")
+        with command(database_url, tmp_path, *arguments, stdin=its, stdout=its, stderr=its) as process:
+            os.close(its)
+            said = _read_until(ours, "(Pdb) ")
+            os.write(ours, b"p _.kind\n")
+            said += _read_until(ours, "(Pdb) ")
+            os.write(ours, b"q\n")
+            said += _read_until(ours, "exit 0", "MB of memory")
+            process.wait(30)
+    finally:
+        os.close(ours)
+    assert "ValueError: always" in said
+    assert "'t_fail'" in said, "it stands in the handler's frame"
+
+
+def _read_until(terminal: int, *ends: str) -> str:
+    said = ""
+    while not any(end in said for end in ends):
+        try:
+            said += os.read(terminal, 4096).decode()
+        except OSError:  # the other side is closed
+            break
+    return said
+
+
+# -- one file
+
+
+def test_a_file_goes_the_whole_way_and_leaves_nothing(
+    batchproc: Command, database_url: str, tmp_path: Path, scan: Path
+) -> None:
+    batchproc("tenants", "add", "acme")
+    before = counted(database_url)
+
+    shown = ran(database_url, tmp_path, "run", "--once", "--file", str(scan))
+
+    assert shown.code == 0, shown.err
+    assert "job 1 ocr: completed" in shown.out
+    assert "job 3 workflow: completed" in shown.out
+    assert "status        completed" in shown.out
+    assert "Robert Spencer" in shown.out.split("confidence")[1], "its text is shown"
+    assert counted(database_url) == before
+    assert trials(database_url) == []
+
+
+def test_a_file_with_json_by_a_tenants_settings_and_one_kind(batchproc: Command, scan: Path) -> None:
+    batchproc("tenants", "add", "acme")
+    batchproc("tenants", "set", "acme", "--languages", "deu")
+
+    shown = batchproc("run", "--once", "--file", str(scan), "--tenant", "acme", "--kind", "ocr", "--json").json
+
+    assert [(attempt["kind"], attempt["outcome"]) for attempt in shown["attempts"]] == [("ocr", "completed")]
+    assert (shown["status"], shown["page_count"], len(shown["pages"])) == ("completed", 1, 1)
+    assert shown["tags"] == []
+
+
+@pytest.mark.long
+def test_a_kind_of_ones_own_is_done_behind_the_reading(batchproc: Command, scan: Path) -> None:
+    shown = batchproc("run", "--once", "--file", str(scan), "--kind", "t_declared", "--json")
+    assert shown.code == 1
+    assert [(attempt["kind"], attempt["failure_code"]) for attempt in shown.json["attempts"]] == [
+        ("ocr", None),
+        ("t_declared", "no_luck"),
+    ]
+
+
+def test_a_damaged_file_fails_by_name_and_in_process_too(batchproc: Command, database_url: str, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pdf"
+    broken_pdf(broken)
+    for more in ((), ("--in-process",)):
+        shown = batchproc("run", "--once", "--file", str(broken), "--json", *more)
+        assert (shown.code, shown.json["status"], shown.json["failure_code"]) == (1, "failed", "unreadable_file")
+    assert trials(database_url) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--file", "README.md"], "--file does one file: batchproc run --once --file README.md"),
+        (["--once", "--file", "nowhere.pdf"], "'nowhere.pdf' does not exist"),
+        (["--once", "--file", "tests"], "is a directory"),
+        (["--once", "7", "--file", "README.md"], "--file makes a job of its own: leave out 7, or --file"),
+        (["--once", "--file", "README.md", "--kind", "nobodys"], "no handler declares kind nobodys"),
+        (["--once", "--file", "README.md", "--tenant", "nobody"], "there is no tenant 'nobody'"),
+        (["--once", "--file", "README.md", "--tenant", "a", "--tenant", "b"], "by the settings of one tenant"),
+    ],
+)
+def test_what_cannot_be_tried_is_one_clear_line(
+    batchproc: Command, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    shown = batchproc("run", *arguments)
+    assert (shown.code, shown.out) == (2, "")
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.long),
+        pytest.param(signal.SIGKILL, marks=pytest.mark.long),
+    ],
+)
+def test_a_trial_that_is_stopped_or_killed_leaves_nothing_for_long(
+    database_url: str, tmp_path: Path, scan: Path, number: signal.Signals
+) -> None:
+    with command(database_url, tmp_path, "run", "--once", "--file", str(scan)) as process:
+        wait_until(lambda: trials(database_url), 30, "the trial's schema")
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    if number == signal.SIGKILL:
+        conf = tmp_path / "empty.pdf"
+        conf.touch()
+        assert ran(database_url, tmp_path, "run", "--once", "--file", str(conf), "--json").code == 1
+    assert trials(database_url) == []
+
+
+def test_attempts_are_json_with_stable_keys(batchproc: Command) -> None:
+    batchproc("tenants", "add", "acme")
+    batchproc("enqueue", "t_echo", "--tenant", "acme", "--args", '{"word": "one"}')
+    [attempt] = batchproc("--once", "--json").json["attempts"]
+    assert list(attempt) == [
+        "job_id",
+        "kind",
+        "outcome",
+        "error_class",
+        "failure_code",
+        "error_type",
+        "detail",
+        "result",
+        "seconds",
+        "processor_seconds",
+        "peak_bytes",
+        "traceback",
+    ]
+    assert attempt["result"] == {"word": "one", "attempt": 1}

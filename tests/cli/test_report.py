@@ -1,0 +1,234 @@
+"""``report``, ``usage`` and the summary of ``run``, as the command line prints them after real runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batchproc.cli import main
+from batchproc.engine.node import RunOptions
+from tests.engine.running import HANDLERS, Bench, bench_on
+from tests.ocr import drawn
+
+QUICK_OCR: dict[str, Any] = {"ocr": {"languages": ["eng"], "dpi": 70, "orientation": False}}
+
+
+class Shell:
+    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
+        self._url = url
+        self._capture = capture
+        self.out = self.err = ""
+
+    def run(self, *arguments: str) -> int:
+        """The exit code; what was printed is in ``out`` and ``err``."""
+        self._capture.readouterr()
+        code = main.run(["--database", self._url, *arguments])
+        self.out, self.err = self._capture.readouterr()
+        return code
+
+    def json(self, *arguments: str) -> Any:
+        assert self.run(*arguments, "--json") in (0, 1), self.err
+        assert self.out.count("\n") == 1
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def bench(database_url: str) -> Iterator[Bench]:
+    made = bench_on(database_url)
+    yield made
+    made.connection.close()
+
+
+@pytest.fixture
+def shell(bench: Bench, capfd: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(bench.url, capfd)
+
+
+def test_the_report_of_a_run_agrees_with_its_tables(bench: Bench, shell: Shell, tmp_path: Path) -> None:
+    acme, beta = bench.tenant("acme"), bench.tenant("beta")
+    for tenant, kind, jobs in (
+        (acme, "t_quick", 6),
+        (acme, "t_declared", 3),
+        (beta, "t_brief", 2),
+        (beta, "t_fail", 1),
+    ):
+        for _ in range(jobs):
+            bench.enqueue(tenant, kind)
+    run = bench.run()
+
+    found = shell.json("report")
+
+    assert found["subject"]["name"] == f"run {run.run_id}"
+    assert found["subject"]["counts"] == run.counts.plain()
+    assert (found["subject"]["slots"], found["subject"]["exit_code"], found["subject"]["pruned"]) == (2, 1, 0)
+    tables = bench.rows(
+        "select j.kind, count(*), sum(a.seconds)::float from batchproc.job_attempts a"
+        " join batchproc.processing_jobs j using (job_id) group by 1"
+    )
+    assert {k["kind"]: (k["attempts"], pytest.approx(k["seconds"])) for k in found["kinds"]} == {
+        kind: (attempts, seconds) for kind, attempts, seconds in tables
+    }
+    assert {k["kind"]: (k["completed"], k["discarded"]) for k in found["kinds"]} == {
+        "t_quick": (6, 0),
+        "t_declared": (0, 3),
+        "t_brief": (2, 0),
+        "t_fail": (0, 1),
+    }
+    assert [(g["tenant"], g["failure_code"], g["jobs"]) for g in found["failures"]] == [
+        ("acme", "no_luck", 3),
+        ("beta", "internal_error", 1),
+    ]
+    assert found["retried"][0] | {"seconds": 0} == {
+        "kind": "t_fail",
+        "failure_code": "internal_error",
+        "attempts": 4,
+        "seconds": 0,
+    }
+    assert sum(sum(stretch["completed"].values()) for stretch in found["stretches"]) == 8
+    busy = sum(sum(stretch["busy"].values()) for stretch in found["stretches"])
+    assert busy == pytest.approx(found["worker_seconds"], rel=0.02)
+    assert 0 < found["slot_use"] <= 1
+    assert {tenant["tenant"] for tenant in found["tenants"]} == {"acme", "beta"}
+
+    page = tmp_path / "night.html"
+    assert shell.run("report", str(run.run_id), "--html", str(page)) == 0
+    assert (shell.out, shell.err) == (f"run {run.run_id}: {page}\n", "")
+    text = page.read_text("utf-8")
+    assert f"<h1>Run {run.run_id}</h1>" in text
+    assert "page 3 of 7" in text
+    assert list(tmp_path.iterdir()) == [page]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(page.stat().st_mode) == 0o666 & ~mask
+    assert shell.run("report", "--html", "-") == 0
+    assert shell.out == text
+
+    assert shell.run("report") == 0
+    assert re.search(r"^jobs completed +8$", shell.out, re.MULTILINE)
+    assert "acme: no_luck, 3 jobs: see: batchproc jobs show " in shell.out
+    assert max(len(line) for line in shell.out.splitlines() if not line.startswith("    ")) <= 80
+
+
+def test_what_was_pruned_is_said_to_be_missing(bench: Bench, shell: Shell) -> None:
+    tenant = bench.tenant("acme")
+    jobs = [bench.enqueue(tenant, "t_quick") for _ in range(4)]
+    bench.run()
+    bench.rows("delete from batchproc.processing_jobs where job_id = any(%s) returning 1", jobs[:3])
+    assert shell.json("report")["subject"]["pruned"] == 3
+    shell.run("report")
+    assert "3 of its attempts have been pruned" in shell.out
+    assert sum(row["completed"] for row in shell.json("usage")["usage"]) == 4
+
+
+@pytest.mark.long
+def test_the_report_of_a_campaign_compares_texts(bench: Bench, shell: Shell, tmp_path: Path) -> None:
+    bench.tenant("acme")
+    for number in range(2):
+        words = drawn.shown(f"Letter number {number} about the roof")
+        (tmp_path / f"{number}.pdf").write_bytes(drawn.pdf(drawn.PdfPage(words)))
+    (tmp_path / "odd <b>.pdf").write_bytes(b"")
+    assert shell.run("import", str(tmp_path), "--tenant", "acme") == 0
+    assert bench.run(RunOptions(workers=2), **QUICK_OCR).counts.codes == {"empty_file": 1}
+    first = shell.json("report")
+    assert (first["pages"], first["result"]["first_texts"], first["result"]["compared"]) == (2, 2, 0)
+    assert [(slow["tenant"], slow["path"]) for slow in first["slowest"]][-1] == ("acme", "odd <b>.pdf")
+
+    assert shell.run("reprocess", "--status", "completed", "--mode", "force") == 0
+    [[campaign]] = bench.rows("select max(campaign_id) from batchproc.campaigns")
+    going_on = shell.json("report", "--campaign", str(campaign))
+    assert (going_on["subject"]["goes_on"], going_on["subject"]["left"], going_on["kinds"]) == (True, 2, [])
+    assert shell.run("report", "--campaign", str(campaign)) == 0
+    assert "It goes on since" in shell.out
+    bench.run(RunOptions(workers=2), **QUICK_OCR)
+    done = shell.json("report", "--campaign", str(campaign))
+    assert (done["subject"]["goes_on"], done["subject"]["left"], done["pages"]) == (False, 0, 2)
+    assert done["result"]["compared"] == 2
+    page = tmp_path / "campaign.html"
+    assert shell.run("report", "--campaign", str(campaign), "--html", str(page)) == 0
+    assert "reprocess" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["report"], 2, "there has been no run"),
+        (["report", "7"], 2, "there is no run 7"),
+        (["report", "--campaign", "7"], 2, "there is no campaign 7"),
+        (["report", "7", "--campaign", "7"], 2, "a run or on a campaign"),
+        (["usage", "--tenant", "nobody"], 2, "there is no tenant 'nobody'"),
+        (["usage", "--since", "2026-02-02", "--until", "2026-02-01"], 2, "give the earlier day to --since"),
+    ],
+)
+def test_wrong_usage_is_one_line(shell: Shell, arguments: list[str], code: int, message: str) -> None:
+    assert shell.run(*arguments) == code
+    assert message in shell.err
+    assert (shell.err.count("\n"), shell.out) == (1, "")
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(bench: Bench, shell: Shell, tmp_path: Path) -> None:
+    bench.rows("insert into batchproc.runs (node_id, finished_at) values (gen_random_uuid(), now()) returning 1")
+    assert shell.run("report", "--html", str(tmp_path / "none" / "a.html")) == 3
+    assert "none/a.html: No such file or directory: name a file" in shell.err
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    assert shell.run("report", "--html", str(taken)) in (2, 3)
+    assert list(tmp_path.iterdir()) == [taken]
+
+
+def test_usage_tells_days_tenants_and_kinds_in_slices(bench: Bench, shell: Shell) -> None:
+    for slug, jobs in (("acme", 3), ("beta", 1)):
+        tenant = bench.tenant(slug)
+        for _ in range(jobs):
+            bench.enqueue(tenant, "t_quick")
+    bench.run()
+    found = shell.json("usage", "--by", "tenant")
+    assert [(row["tenant"], row["completed"], row["attempts"]) for row in found["usage"]] == [
+        ("acme", 3, 3),
+        ("beta", 1, 1),
+    ]
+    assert list(found["usage"][0]) == [
+        *("tenant", "attempts", "completed", "discarded", "worker_seconds"),
+        *("pages_text", "pages_ocr", "pages_blank", "pages_failed", "pages"),
+    ]
+    first = shell.json("usage", "--limit", "1")
+    assert (len(first["usage"]), first["next"], first["usage"][0]["tenant"]) == (1, 1, "acme")
+    rest = shell.json("usage", "--limit", "1", "--after", "1")
+    assert (rest["usage"][0]["tenant"], rest["next"]) == ("beta", None)
+    assert shell.run("usage", "--by", "kind", "--by", "tenant", "--tenant", "beta") == 0
+    header, row = shell.out.splitlines()
+    assert header.split() == ["tenant", "kind", "attempts", "completed", "discarded", "pages", "pages_failed", "time"]
+    assert row.split()[:4] == ["beta", "t_quick", "1", "1"]
+    assert shell.json("usage", "--until", "2020-01-01")["usage"] == []
+
+
+def test_the_summary_of_a_run_is_what_its_json_says(
+    bench: Bench, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BATCHPROC_HANDLERS", json.dumps([HANDLERS]))
+    tenant = bench.tenant("acme")
+    for kind in ("t_quick", "t_declared", "t_declared"):
+        bench.enqueue(tenant, kind)
+    assert shell.run("run", "--workers", "2") == 1
+    *failed, codes, rates, last = shell.out.splitlines()
+    assert failed[0].startswith("acme: 2 jobs failed: no_luck: see: batchproc jobs show ")
+    assert [line.split(" (")[1] for line in failed[-2:]] == ["page 3 of 7)"] * 2
+    assert codes == "failure codes: no_luck 2"
+    assert re.fullmatch(r"1 job, .*; 2 workers busy \d+% of the time", rates)
+    assert re.fullmatch(r"run 1: 3 claimed, 1 completed, 2 discarded, 0 left, [\d.]+ s, exit 1", last)
+
+    bench.enqueue(tenant, "t_quick")
+    assert shell.run("run", "--workers", "2") == 0
+    assert (shell.out, shell.err) == ("", "")
+
+    bench.enqueue(tenant, "t_declared")
+    found = shell.json("run", "--workers", "2")
+    assert (found["run_id"], found["exit_code"], found["codes"], found["slots"]) == (3, 1, {"no_luck": 1}, 2)
+    assert 0 <= found["slot_use"] <= 1
+    assert (found["left_by_kind"], found["window_ended"], found["pages"]) == ({}, False, 0)

@@ -1,0 +1,56 @@
+"""When something is claimed ahead: only behind jobs that have shown to be quick."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from batchproc.core.job import Claim, Lane
+from batchproc.engine.ahead import QUICK_SECONDS, STREAK, Ahead
+
+
+def claim(kind: str = "classify", tenant_id: int = 1) -> Claim:
+    return Claim(1, uuid4(), tenant_id, kind, Lane.BULK, 5, 1, 5, 0, 0, 0)
+
+
+def after(*seconds: float, kind: str = "classify") -> Ahead:
+    ahead = Ahead()
+    for each in seconds:
+        ahead.ended(claim(kind), each)
+    return ahead
+
+
+def test_a_kind_of_which_nothing_has_ended_is_not_quick() -> None:
+    assert not Ahead().is_quick([claim()])
+
+
+def test_quick_is_what_ended_soon_of_late() -> None:
+    assert after(0.002).is_quick([claim()])
+    assert not after(0.002).is_quick([claim("ocr")])
+    assert not after(QUICK_SECONDS * 1.1).is_quick([claim()])
+    assert not after(0.002, *[5.0] * 3).is_quick([claim()])
+
+
+def test_of_a_bundle_the_sum_counts() -> None:
+    ahead = after(QUICK_SECONDS / 10)
+    assert ahead.is_quick([claim() for _ in range(9)])
+    assert not ahead.is_quick([claim() for _ in range(11)])
+
+
+def test_jobs_that_no_worker_began_tell_nothing() -> None:
+    assert not after(0.0, 0.0).is_quick([claim()])
+    assert not after(*[0.0] * STREAK).only_quick
+
+
+def test_a_free_slot_gets_more_than_it_can_begin_with_after_many_quick_jobs_in_a_row() -> None:
+    assert not after(*[0.002] * (STREAK - 1)).only_quick
+    assert after(*[0.002] * STREAK).only_quick
+    assert not after(*[0.002] * STREAK, 3.0).only_quick
+
+
+@pytest.mark.parametrize("kind", ["ocr", "classify"])
+def test_the_row_is_over_when_a_job_begins_that_may_take_long(kind: str) -> None:
+    ahead = after(*[0.002] * STREAK)
+    ahead.is_quick([claim(kind)])
+    assert ahead.only_quick == (kind == "classify")

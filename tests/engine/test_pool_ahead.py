@@ -1,0 +1,171 @@
+"""Bundles that wait behind quick jobs: gone on with at once, and never lost, late or charged."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from batchproc.core.outcome import Cancelled, Completed, Failed, Interrupted, Outcome
+from batchproc.engine.pool import slot
+from batchproc.engine.pool.worker_pool import Ended, NoFreeSlot, Work, WorkerPool
+from tests.engine.pool_functions import Act
+from tests.engine.pool_testing import all_begun, all_free, collect, make_pool, running_pool, work
+from tests.waiting import wait_until
+
+LATE = slot.AHEAD_SECONDS + 1.0
+"""Seconds within which what waits behind a job that is not quick is given back."""
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a short nap may take longer than anything waits."""
+    monkeypatch.setattr(slot, "AHEAD_SECONDS", 60.0)
+
+
+def submitted(pool: WorkerPool, *acts: Act, is_quick: bool = True, timeout: float = 30.0) -> list[Work]:
+    works = [work(act, timeout) for act in acts]
+    pool.submit(*works, is_quick=is_quick)
+    return works
+
+
+def by_claim(ended: list[Ended]) -> dict[UUID, Outcome]:
+    found = {item.work.claim_id: item.outcome for item in ended}
+    assert len(found) == len(ended), "each once"
+    return found
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_waits_is_run_by_the_same_worker_right_after(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        assert pool.room_ahead() == 0, "a free slot has nothing to wait behind"
+        first = submitted(pool, Act.NAP)
+        assert (pool.free(), pool.room_ahead()) == (0, 1)
+        second = submitted(pool, Act.QUICK, Act.QUICK)
+        assert (pool.free(), pool.room_ahead()) == (0, 0)
+        assert pool.bundles() == [[job.claim_id for job in first + second]]
+        with pytest.raises(NoFreeSlot):
+            submitted(pool, Act.QUICK)
+        ended = collect(pool, 3)
+        assert [item.work for item in ended] == first + second
+        assert all(isinstance(item.outcome, Completed) for item in ended)
+        assert len({item.worker_pid for item in ended}) == 1
+
+
+def test_nothing_waits_behind_jobs_that_may_take_long(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        submitted(pool, Act.NAP, is_quick=False)
+        assert pool.room_ahead() == 0
+        with pytest.raises(NoFreeSlot):
+            submitted(pool, Act.QUICK)
+        collect(pool, 1)
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_waits_goes_to_the_next_worker_when_this_one_dies(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        [lost] = submitted(pool, Act.SEGFAULT)
+        behind = submitted(pool, Act.QUICK, Act.QUICK)
+        ended = collect(pool, 3)
+        outcomes = by_claim(ended)
+        assert outcomes[lost.claim_id] == Failed("crashed", "poison", "killed by signal 11 (SIGSEGV)")  # type: ignore[arg-type]
+        assert all(isinstance(outcomes[job.claim_id], Completed) for job in behind)
+        pids = {item.worker_pid for item in ended if item.work in behind}
+        assert len(pids) == 1
+        assert pids.isdisjoint({item.worker_pid for item in ended if item.work is lost})
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_worker_that_is_worn_is_replaced_before_what_waits(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1, max_jobs_per_worker=1) as pool:
+        submitted(pool, Act.QUICK)
+        wait_until(lambda: pool.free() or pool.room_ahead(), what="room")
+        submitted(pool, Act.QUICK)
+        ended = collect(pool, 2)
+        assert all(isinstance(item.outcome, Completed) for item in ended)
+        assert len({item.worker_pid for item in ended}) == 2
+
+
+def test_what_waits_too_long_goes_back_and_the_job_before_it_goes_on(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        [long] = submitted(pool, Act.HANG_IN_PYTHON, timeout=2.5)
+        all_begun(pool)
+        behind = submitted(pool, Act.QUICK, Act.QUICK)
+        begun = time.monotonic()
+        back = collect(pool, 2, LATE)
+        assert time.monotonic() - begun < LATE
+        assert by_claim(back) == {
+            job.claim_id: Interrupted("the jobs before it took longer than was thought") for job in behind
+        }
+        assert not any(item.killed for item in back)
+        assert pool.room_ahead() == 0, "and nothing comes after them"
+        [end] = collect(pool, 1)
+        assert end.work == long
+        assert isinstance(end.outcome, Failed)
+        assert end.outcome.code == "timeout"
+        all_free(pool, 1)
+
+
+@pytest.mark.usefixtures("patient")
+def test_one_that_waits_is_cancelled_without_a_kill(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        [first] = submitted(pool, Act.NAP)
+        all_begun(pool)
+        kept, unwanted = submitted(pool, Act.QUICK, Act.QUICK)
+        assert pool.cancel(unwanted.claim_id)
+        assert not pool.cancel(unwanted.claim_id), "it is gone"
+        ended = collect(pool, 3)
+        outcomes = by_claim(ended)
+        assert outcomes[unwanted.claim_id] == Cancelled()
+        assert isinstance(outcomes[first.claim_id], Completed)
+        assert isinstance(outcomes[kept.claim_id], Completed)
+        assert not any(item.killed for item in ended)
+
+
+@pytest.mark.usefixtures("patient")
+def test_cancelling_the_one_before_them_leaves_those_that_wait(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        [first] = submitted(pool, Act.HANG_IN_C)
+        all_begun(pool)
+        [behind] = submitted(pool, Act.QUICK)
+        assert pool.cancel(first.claim_id)
+        outcomes = by_claim(collect(pool, 2))
+        assert outcomes[first.claim_id] == Cancelled()
+        assert isinstance(outcomes[behind.claim_id], Completed)
+
+
+@pytest.mark.usefixtures("patient")
+def test_all_are_interrupted_together(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        first = submitted(pool, Act.HANG_IN_C)
+        all_begun(pool)
+        works = first + submitted(pool, Act.QUICK, Act.HANG_IN_C)
+        pool.interrupt("the lease was lost")
+        assert by_claim(collect(pool, 3)) == {job.claim_id: Interrupted("the lease was lost") for job in works}
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_stop_gives_back_what_waits_and_lets_the_first_end(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        [first] = submitted(pool, Act.NAP)
+        all_begun(pool)
+        behind = submitted(pool, Act.QUICK, Act.QUICK)
+        pool.drain()
+        outcomes = by_claim(collect(pool, 3))
+        assert isinstance(outcomes[first.claim_id], Completed)
+        assert {outcomes[job.claim_id] for job in behind} == {Interrupted("the node is shutting down")}
+
+
+@pytest.mark.usefixtures("patient")
+def test_closing_the_pool_loses_none(tmp_path: Path) -> None:
+    pool = make_pool(tmp_path, 1)
+    pool.start()
+    try:
+        works = submitted(pool, Act.HANG_IN_C)
+        all_begun(pool)
+        works += submitted(pool, Act.QUICK, Act.QUICK)
+    finally:
+        pool.close()
+    assert by_claim(pool.poll()) == {job.claim_id: Interrupted("the pool was closed") for job in works}

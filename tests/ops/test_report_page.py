@@ -1,0 +1,251 @@
+"""The page of a report: it needs nothing else, names are only text in it, and people can read it wherever they are.
+
+What it looks like is measured in a real browser, where there is one, as on a phone and on a desk, light and dark.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image, ImageStat
+
+from batchproc.ops.campaign_result import CampaignResult
+from batchproc.ops.report import html
+from batchproc.ops.report.charts import charts
+from batchproc.ops.report.gathering import stretch_width
+from batchproc.ops.report.model import Report
+from batchproc.ops.report.svg import BAD, drawn
+from batchproc.ops.report.words import head, verdict
+from tests.ops.browser import CHROMIUM, Browser, browser
+from tests.ops.report_sample import HOSTILE, sample
+
+PHONE, DESK = 390, 1200
+
+# CSS pixels: below about 11 a label cannot be read at arm's length.
+LEAST_TEXT = 11.0
+
+TEXTS_OF_CHARTS = """
+    [...document.querySelectorAll('svg text')]
+        .filter(text => text.textContent.trim() && text.getBoundingClientRect().height > 0)
+        .map(text => {
+            const scale = text.getScreenCTM();
+            return {
+                text: text.textContent,
+                size: parseFloat(getComputedStyle(text).fontSize) * Math.hypot(scale.a, scale.b),
+                color: getComputedStyle(text).fill,
+            };
+        })
+"""
+CUT_OFF = """
+    [...document.querySelectorAll('svg text')]
+        .filter(text => text.textContent.trim() && text.getBoundingClientRect().height > 0)
+        .filter(text => {
+            const box = text.getBoundingClientRect();
+            return box.left < 0 || box.right > document.documentElement.clientWidth + 0.5;
+        })
+        .map(text => text.textContent)
+"""
+PAPER = "getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(html(sample()), "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here")
+    with browser(tmp_path_factory.mktemp("profile")) as running:
+        yield running
+
+
+class Elements(HTMLParser):
+    """All elements with their attributes, and the text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_needs_nothing_else_and_runs_nothing(page: Path) -> None:
+    elements = Elements(page.read_text("utf-8"))
+    assert not {tag for tag, _ in elements.found} & {
+        "script",
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "base",
+        "form",
+        "image",
+    }
+    for tag, attributes in elements.found:
+        assert not [name for name in attributes if name.startswith("on")], tag
+        assert (attributes.get("href") or "#").startswith("#"), (tag, attributes)
+        assert "src" not in attributes
+    assert not re.search(r"@import|url\((?!#)", page.read_text("utf-8"))
+    [policy] = [a["content"] for _, a in elements.found if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def test_a_hostile_file_name_is_only_text(page: Path) -> None:
+    elements = Elements(page.read_text("utf-8"))
+    assert "<script>alert(1)</script>" in elements.text
+    assert r"\x1b[2J$x_1$&amp;\u202eabc" in elements.text
+    assert "<b>it</b>" in elements.text
+    assert not {"\x1b", "\u202e"} & set(elements.text)
+    assert HOSTILE not in elements.text
+
+
+def test_every_chart_has_the_pages_own_colours_and_ids_of_its_own(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert not re.search(r"#0[1234]0[1234]0[1-6]\b", text), "a stand-in for a colour is left"
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    for used in re.findall(r'(?:href="|url\()#([^")]+)', text):
+        assert used in ids
+    drawings = [attributes for tag, attributes in Elements(text).found if tag == "svg"]
+    assert len(drawings) == 10, "five charts, each wide and narrow"
+    assert all(drawing["role"] == "img" and drawing["aria-label"] for drawing in drawings)
+    for variable in set(re.findall(r"var\((--[\w-]+)\)", text)):
+        assert text.count(f"{variable}: ") == 2, f"{variable} is for light and for dark"
+
+
+def test_the_same_chart_is_drawn_the_same_again() -> None:
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, 1], "o", color=BAD, label="$x_1$ <b>")
+        axes.legend()
+
+    first, again = (drawn(draw, "some", 'a "label" <b>', (3, 2)) for _ in range(2))
+    assert first == again
+    assert ">$x_1$ &lt;b&gt;</text>" in first
+    assert 'aria-label="a &#34;label&#34; &lt;b&gt;"' in first
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_it_can_be_read_in_a_browser(page: Path, opened: Browser, width: int, scheme: str) -> None:
+    opened.show(page, width, dark=scheme == "dark")
+
+    assert opened.ask("document.documentElement.scrollWidth") <= width, "it scrolls sideways"
+    texts = opened.ask(TEXTS_OF_CHARTS)
+    assert {"jobs a minute", "busy workers", "unreadable_file", "before", "after"} <= {text["text"] for text in texts}
+    assert [text for text in texts if text["size"] < LEAST_TEXT] == []
+    assert opened.ask(CUT_OFF) == []
+    paper = _rgb(opened.ask(PAPER))
+    assert min(_contrast(_rgb(text["color"]), paper) for text in texts) >= 7, "WCAG 2.2, 1.4.6"
+    assert opened.requested == [page.as_uri()]
+    assert opened.complaints == []
+    picture = Image.open(io.BytesIO(opened.picture())).convert("L")
+    brightness = ImageStat.Stat(picture).median[0]
+    assert brightness > 230 if scheme == "light" else brightness < 40
+    assert sum(1 for pixels in picture.histogram() if pixels) > 50, "there is something on it"
+
+
+def test_a_chart_of_the_other_width_is_not_shown(page: Path, opened: Browser) -> None:
+    shown = "[...document.querySelectorAll('figure svg')].filter(e => e.getBoundingClientRect().width > 0).length"
+    for width in (PHONE, DESK):
+        opened.show(page, width, dark=False)
+        assert opened.ask(shown) == 5
+
+
+def _rgb(color: str) -> tuple[float, ...]:
+    return tuple(float(part) for part in re.findall(r"[\d.]+", color)[:3])
+
+
+def _contrast(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """The contrast ratio of two colours as WCAG 2.2 defines it: 1 to 21."""
+    darker, lighter = sorted((_luminance(one), _luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(color: tuple[float, ...]) -> float:
+    parts = [value / 255 for value in color]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+# -- reports of which there is little to tell
+
+
+def reduced(**fields: Any) -> Report:
+    empty: dict[str, Any] = {
+        "kinds": (),
+        "tenants": (),
+        "stretches": (),
+        "failures": (),
+        "failure_groups": 0,
+        "retried": (),
+        "slowest": (),
+        "result": CampaignResult(),
+    }
+    return replace(sample(), **(empty | fields))
+
+
+def test_a_run_that_did_nothing_has_a_page() -> None:
+    text = Elements(html(reduced())).text
+    assert "It has worked on no job." in text
+    assert "Throughput" not in text
+
+
+def test_a_run_of_one_quick_job_has_a_page() -> None:
+    night = sample()
+    subject = replace(night.subject, seconds=0.02, slots=None, exit_code=None, finished_at=None)
+    text = html(
+        reduced(
+            subject=subject,
+            kinds=night.kinds[:1],
+            tenants=night.tenants[:1],
+            stretches=night.stretches[:1],
+            width=stretch_width(0.02),
+        )
+    )
+    assert "never said that it ended" in text
+    assert "workers' time used" not in text
+
+
+def test_a_run_that_goes_on_counts_what_it_has_attempted() -> None:
+    night = sample()
+    subject = replace(night.subject, finished_at=None, goes_on=True, exit_code=None, counts={}, left=None)
+    going_on = reduced(subject=subject, kinds=night.kinds)
+    assert verdict(going_on) == "It goes on since 7 h 54 min."
+    figures = dict(head(going_on))
+    assert (figures["given up on"], "left" in figures) == ("144", False)
+
+
+def test_more_kinds_than_colours_are_told_as_others() -> None:
+    night = sample()
+    kinds = tuple(replace(night.kinds[0], kind=f"kind_{number}") for number in range(9))
+    stretches = tuple(replace(stretch, busy={kind.kind: 60.0 for kind in kinds}) for stretch in night.stretches[:4])
+    chart = charts(reduced(kinds=kinds, stretches=stretches), ("slots",))["slots"]
+    shown = set(re.findall(r">(kind_\d|others)</text>", chart.wide))
+    assert shown == {*(f"kind_{number}" for number in range(5)), "others"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "width"), [(0, 0.1), (4, 0.1), (48, 1), (49, 2), (7.9 * 3600, 600), (30 * 86400, 86400), (1e8, 2160000)]
+)
+def test_a_time_has_at_most_48_stretches_of_a_length_with_a_name(seconds: float, width: float) -> None:
+    assert stretch_width(seconds) == width
+    assert seconds / width <= 48

@@ -1,0 +1,73 @@
+"""What a monitoring system is told of the nights, and the line that it reads."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from batchproc.ops.status_check import Level, judge, unknown
+from batchproc.queue.inspection_night import Night
+
+NOW = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
+AGE = 26 * 3600.0
+WELL = Night(
+    now=NOW,
+    good_run=12,
+    good_at=NOW - timedelta(hours=2),
+    good_code=0,
+    last_run=12,
+    last_started=NOW - timedelta(hours=10),
+    last_at=NOW - timedelta(hours=2),
+    last_code=0,
+    going=0,
+    waiting=3,
+    waiting_since=NOW - timedelta(minutes=1),
+    braked=[],
+)
+LINE = re.compile(r"(OK|WARNING|CRITICAL|UNKNOWN) - [^|\n]+( \| \w+=\d+s?(;\d*)*( \w+=\d+s?(;\d*)*)*)?")
+
+
+def test_a_good_night() -> None:
+    verdict = judge(WELL, AGE)
+    assert verdict.level is Level.OK
+    assert verdict.line(AGE) == (
+        "OK - run 12 ended 2 h 00 min ago with 0; 3 due jobs wait"
+        " | success_age=7200s;;93600 longest_wait=60s;93600 waiting=3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "text"),
+    [
+        ({"good_at": NOW - timedelta(hours=27)}, Level.CRITICAL, "no run has ended well for 27 h 00 min"),
+        ({"good_at": NOW - timedelta(hours=27), "going": 1}, Level.OK, "1 run goes on"),
+        ({"good_run": None, "good_at": None, "last_run": None, "last_code": None}, Level.CRITICAL, "ever ended well"),
+        ({"last_run": 13, "last_code": 3}, Level.CRITICAL, "run 13 ended with 3"),
+        ({"last_run": 13, "last_at": None, "last_code": None}, Level.CRITICAL, "run 13 was lost with its node"),
+        ({"last_code": 1, "good_code": 1}, Level.WARNING, "run 12 ended with 1"),
+        ({"braked": ["ocr (source_missing)"]}, Level.CRITICAL, "the brake has paused ocr (source_missing)"),
+        ({"waiting_since": NOW - timedelta(hours=30)}, Level.WARNING, "a due job waits for 30 h 00 min"),
+        ({"waiting_since": None, "waiting": 0}, Level.OK, "0 due jobs wait"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_level(changes: dict[str, Any], level: Level, text: str) -> None:
+    verdict = judge(replace(WELL, **changes), AGE)
+    assert verdict.level is level
+    assert text in verdict.text
+    assert LINE.fullmatch(verdict.line(AGE))
+
+
+def test_the_worst_comes_first_and_counts() -> None:
+    verdict = judge(replace(WELL, last_code=1, braked=["ocr (poison)"]), AGE)
+    assert verdict.level is Level.CRITICAL
+    assert verdict.text.index("brake") < verdict.text.index("ended with 1")
+
+
+def test_what_nobody_can_tell_is_unknown_and_one_line() -> None:
+    verdict = unknown("cannot connect:\n  refused | by nobody")
+    assert (verdict.level, verdict.line(AGE)) == (Level.UNKNOWN, "UNKNOWN - cannot connect: refused / by nobody")
+    assert verdict.plain() == {"status": "unknown", "code": 3, "text": "cannot connect: refused / by nobody"}

@@ -1,0 +1,301 @@
+"""What the nodes' slots are at, as written and as shown; how much was done; whether the nights go well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from batchproc.core.job import Claim, JobState, Lane
+from batchproc.core.outcome import Completed
+from batchproc.queue.inspection import Inspection
+from batchproc.queue.inspection_live import LiveInspection
+from batchproc.queue.inspection_night import look_at_night
+from batchproc.queue.inspection_waiting import MOST_AHEAD, look_at_waiting
+from batchproc.queue.node_store import NodeStore
+from batchproc.queue.slot_store import SlotNote
+from tests.queue.helpers import (
+    Conn,
+    add_document,
+    add_tenant,
+    claim_job,
+    ended,
+    enqueue,
+    expire,
+    join,
+    one,
+    rows_of,
+    running,
+)
+
+LIVE = LiveInspection("batchproc")
+SLOT_KEYS = {
+    "node_id", "host", "slot", "worker_pid", "job_id", "tenant", "kind", "document_id", "attempt", "seconds",
+    "resident_bytes", "running", "progress",
+}  # fmt: skip
+
+
+def note(slot: int, claim: Claim, seconds: float = 7.0) -> SlotNote:
+    return SlotNote(slot, claim.job_id, claim.claim_id, 4711, seconds, 64 << 20)
+
+
+def write(connection: Conn, node: NodeStore, *notes: SlotNote, rate: float | None = 12.5, run_id: int = 1) -> None:
+    node.slots.write(connection, node.node_id, notes, run_id=run_id, ended=3, jobs_per_minute=rate)
+
+
+# -- slots
+
+
+def test_a_slot_is_shown_with_what_its_job_is(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    document = add_document(connection, tenant)
+    claim = running(connection, node, tenant, document_id=document)
+    node.write_progress(connection, [(claim.job_id, claim.claim_id, 17, 40)])
+    write(connection, node, note(1, claim))
+    [slot] = LIVE.slots(connection)
+    assert set(slot) == SLOT_KEYS
+    assert 7 <= slot.pop("seconds") < 60
+    assert slot == {
+        "node_id": node.node_id,
+        "host": "host",
+        "slot": 1,
+        "worker_pid": 4711,
+        "job_id": claim.job_id,
+        "tenant": "acme",
+        "kind": "work",
+        "document_id": document,
+        "attempt": 1,
+        "progress": {"done": 17, "total": 40},
+        "resident_bytes": 64 << 20,
+        "running": True,
+    }
+
+
+def test_a_slot_that_is_idle_is_written_once_and_not_shown(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    first, second = (running(connection, node, tenant) for _ in range(2))
+    write(connection, node, note(0, first), note(1, second))
+    write(connection, node, note(1, second))
+    assert [slot["slot"] for slot in LIVE.slots(connection)] == [1]
+    idle = "select written_at from batchproc.node_slots where slot = 0"
+    written = one(connection, idle)
+    write(connection, node, note(1, second))
+    assert one(connection, idle) == written, "not again"
+    write(connection, node)
+    assert LIVE.slots(connection) == []
+
+
+def test_a_job_that_has_ended_since_is_told_to_have(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    claim = running(connection, node, tenant)
+    write(connection, node, note(0, claim))
+    node.settle(connection, [ended(claim)])
+    [slot] = LIVE.slots(connection)
+    assert (slot["running"], slot["tenant"], slot["progress"]) == (False, "acme", None)
+    connection.execute("delete from batchproc.processing_jobs")
+    [slot] = LIVE.slots(connection)
+    assert (slot["job_id"], slot["tenant"]) == (claim.job_id, None), "it may even be pruned"
+
+
+def test_a_node_that_writes_no_notes_is_told_of_by_what_it_holds(connection: Conn) -> None:
+    """As nodes of an older release, and those that have just begun. Of bundles no more than it has slots."""
+    tenant, node = add_tenant(connection), join(connection)
+    claims = [running(connection, node, tenant) for _ in range(3)]
+    slots = LIVE.slots(connection)
+    assert [slot["job_id"] for slot in slots] == [claim.job_id for claim in claims[:2]], "the node has two slots"
+    assert {(slot["slot"], slot["resident_bytes"], slot["running"]) for slot in slots} == {(None, None, True)}
+
+
+def test_only_live_nodes_are_shown_and_notes_go_with_their_node(connection: Conn) -> None:
+    tenant, dead, left = add_tenant(connection), join(connection), join(connection)
+    write(connection, dead, note(0, running(connection, dead, tenant)))
+    write(connection, left, note(0, running(connection, left, tenant)))
+    expire(connection, dead)
+    assert [slot["node_id"] for slot in LIVE.slots(connection)] == [left.node_id]
+    left.leave(connection)
+    assert rows_of(connection, "select node_id from batchproc.node_slots") == [{"node_id": dead.node_id}]
+    assert rows_of(connection, "select node_id from batchproc.node_activity") == [{"node_id": dead.node_id}]
+
+
+def test_a_node_that_is_not_known_cannot_write(connection: Conn) -> None:
+    node = join(connection)
+    node.leave(connection)
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        write(connection, node)
+
+
+def test_nodes_tell_how_fast_they_work(connection: Conn) -> None:
+    node, silent = join(connection), join(connection)
+    write(connection, node)
+    told = {row["node_id"]: row for row in Inspection("batchproc").nodes(connection)}
+    assert (told[node.node_id]["jobs_per_minute"], told[node.node_id]["ended"]) == (12.5, 3)
+    assert told[silent.node_id]["jobs_per_minute"] is None
+
+
+# -- how much was done
+
+
+def test_done_counts_from_a_day_on(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    today = datetime.now(UTC).date()
+    before = LIVE.done(connection, today - timedelta(days=1))
+    assert (before.attempts, before.pages) == (0, 0)
+    node.settle(connection, [ended(running(connection, node, tenant))])
+    connection.execute("update batchproc.usage_daily set pages_ocr = 5, pages_blank = 2")
+    connection.execute(
+        "insert into batchproc.usage_daily (tenant_id, day, kind, attempts) values (%s, %s, 'work', 100)",
+        [tenant, today - timedelta(days=9)],
+    )
+    after = LIVE.done(connection, today - timedelta(days=1))
+    assert (after.attempts, after.completed, after.discarded, after.pages) == (1, 1, 0, 7)
+    assert after.at > before.at
+
+
+# -- nights
+
+
+def start(connection: Conn, node: NodeStore, **scope: object) -> int:
+    return node.start_run(connection, scope)
+
+
+def test_a_night_is_judged_by_runs_that_were_no_single_jobs(connection: Conn) -> None:
+    node = join(connection)
+    assert look_at_night(connection, "batchproc").good_age is None
+    good = start(connection, node)
+    node.finish_run(connection, good, 1, {})
+    single = start(connection, node, single=True)
+    node.finish_run(connection, single, 0, {})
+    night = look_at_night(connection, "batchproc")
+    assert (night.good_run, night.good_code, night.last_run, night.last_code) == (good, 1, good, 1)
+    assert night.good_age is not None
+    assert 0 <= night.good_age < 60
+
+
+def test_a_bad_run_is_the_last_and_not_the_good_one(connection: Conn) -> None:
+    node = join(connection)
+    good, bad = start(connection, node), start(connection, node)
+    node.finish_run(connection, good, 0, {})
+    node.finish_run(connection, bad, 3, {})
+    night = look_at_night(connection, "batchproc")
+    assert (night.good_run, night.last_run, night.last_code) == (good, bad, 3)
+
+
+def test_a_run_goes_on_as_long_as_its_node_lives(connection: Conn) -> None:
+    node = join(connection)
+    run = start(connection, node)
+    night = look_at_night(connection, "batchproc")
+    assert (night.going, night.last_run) == (1, None)
+    expire(connection, node)
+    lost = look_at_night(connection, "batchproc")
+    assert (lost.going, lost.last_run, lost.last_at, lost.last_code) == (0, run, None, None)
+
+
+def test_the_longest_wait_is_of_what_should_not_wait(connection: Conn) -> None:
+    tenant, paused = add_tenant(connection), add_tenant(connection, "paused")
+    connection.execute("update batchproc.tenants set paused = true where tenant_id = %s", [paused])
+    campaign = one(connection, "insert into batchproc.campaigns (command) values ('x') returning campaign_id")
+    ids = [
+        enqueue(connection, tenant),
+        enqueue(connection, tenant, campaign_id=campaign),
+        enqueue(connection, paused),
+    ]
+    for hours, job_id in zip((1, 50, 60), ids, strict=True):
+        connection.execute(
+            "update batchproc.processing_jobs set run_at = clock_timestamp() - make_interval(hours => %s)"
+            " where job_id = %s",
+            [hours, job_id],
+        )
+    night = look_at_night(connection, "batchproc")
+    assert night.waiting == 2
+    assert 3600 <= night.longest_wait < 3700
+
+
+# -- what a job waits for
+
+
+def test_who_goes_before_a_job(connection: Conn) -> None:
+    mine, heavy, paused = (add_tenant(connection, slug) for slug in ("mine", "heavy", "paused"))
+    connection.execute("update batchproc.tenants set weight = 3 where tenant_id = %s", [heavy])
+    for tenant in (mine, heavy, paused):
+        for _ in range(8):
+            enqueue(connection, tenant)
+    enqueue(connection, heavy, lane=Lane.INTERACTIVE)
+    job_id = enqueue(connection, mine, priority=4)
+    connection.execute("update batchproc.tenants set paused = true where tenant_id = %s", [paused])
+    ahead = look_at_waiting(connection, "batchproc", job_id).ahead
+    assert ahead is not None
+    assert (ahead.own, ahead.tenants, ahead.of_others, ahead.interactive) == (0, 1, 3, 1)
+    last = one(
+        connection, "select max(job_id) from batchproc.processing_jobs where tenant_id = %s and priority = 5", [mine]
+    )
+    behind = look_at_waiting(connection, "batchproc", last).ahead
+    assert behind is not None
+    assert (behind.own, behind.of_others) == (8, 8), "no more than it has"
+
+
+def test_nobody_counts_further_than_needed(connection: Conn) -> None:
+    tenant = add_tenant(connection)
+    connection.execute(
+        "insert into batchproc.processing_jobs (tenant_id, kind, state, max_attempts)"
+        " select %s, 'work', 'available', 5 from generate_series(1, %s)",
+        [tenant, MOST_AHEAD + 5],
+    )
+    last = one(connection, "select max(job_id) from batchproc.processing_jobs")
+    ahead = look_at_waiting(connection, "batchproc", last).ahead
+    assert ahead is not None
+    assert ahead.own == MOST_AHEAD
+
+
+def test_the_facts_of_a_running_job_and_of_nodes(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    run = node.start_run(connection, {"kinds": ["work"], "tenant_ids": [tenant], "lanes": []})
+    claim = running(connection, node, tenant)
+    write(connection, node, note(1, claim), run_id=run)
+    found = look_at_waiting(connection, "batchproc", claim.job_id)
+    assert (found.job.node_alive, found.job.slot, found.job.worker_pid) == (True, 1, 4711)
+    assert found.ahead is None
+    [facts] = found.nodes
+    assert (facts.running, facts.slots, facts.jobs_per_minute) == (1, 2, 12.5)
+    assert facts.serves(found.job)
+    other = add_tenant(connection, "other")
+    assert not facts.serves(look_at_waiting(connection, "batchproc", enqueue(connection, other)).job)
+    node.settle(connection, [ended(claim, Completed())])
+    over = look_at_waiting(connection, "batchproc", claim.job_id)
+    assert over.job.state == JobState.COMPLETED
+    assert over.seconds == pytest.approx(1.5), "what such an attempt took"
+
+
+def test_the_facts_of_limits_and_tokens(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    connection.execute("update batchproc.tenants set max_running = 1")
+    connection.execute("update batchproc.kinds set max_running = 5, rate = 0.01, burst = 1 where kind = 'work'")
+    claim_job(connection, node, enqueue(connection, tenant))
+    connection.execute("update batchproc.kinds set tokens = 0, refilled_at = clock_timestamp() where kind = 'work'")
+    found = look_at_waiting(connection, "batchproc", enqueue(connection, tenant))
+    assert (found.job.tenant_limit, found.job.tenant_running) == (1, 1)
+    assert (found.job.kind_limit, found.job.kind_running, found.job.kind_rate) == (5, 1, 0.01)
+    assert found.token_seconds is not None
+    assert 90 < found.token_seconds <= 100
+
+
+def test_a_locked_row_is_noticed_without_a_wait(connection: Conn, opened: Callable[[], Conn]) -> None:
+    job_id = enqueue(connection, add_tenant(connection))
+    other = opened()
+    with other.transaction():
+        other.execute("select from batchproc.processing_jobs where job_id = %s for update", [job_id])
+        assert look_at_waiting(connection, "batchproc", job_id).locked
+    assert not look_at_waiting(connection, "batchproc", job_id).locked
+
+
+def test_a_node_id_is_nobodys_business_twice(connection: Conn) -> None:
+    """One that joined again under a new id writes under that, and its old notes are not shown."""
+    tenant, node = add_tenant(connection), join(connection)
+    claim = running(connection, node, tenant)
+    write(connection, node, note(0, claim))
+    expire(connection, node)
+    again = join(connection, node_id=uuid4())
+    write(connection, again)
+    assert LIVE.slots(connection) == []
