@@ -6,25 +6,18 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
-import psycopg
-from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.core.brake import Braked
-from batchproc.core.errors import BatchprocError, UsageError
-from batchproc.core.failure_codes import unknown_accepted
 from batchproc.core.job import Claim, Lane
-from batchproc.core.languages import AUTO, remedy
 from batchproc.core.outcome import Outcome
 from batchproc.core.transition import Transition
-from batchproc.database import Session, connect
-from batchproc.engine import kinds, scarcity, worker
+from batchproc.engine import kinds, leaving, requirements, scarcity, worker
 from batchproc.engine.bad_pages import PageBlame
 from batchproc.engine.braking import Braking
 from batchproc.engine.calm import Calm
@@ -41,12 +34,12 @@ from batchproc.engine.night import Night
 from batchproc.engine.outage import Outage
 from batchproc.engine.pool import forkserver
 from batchproc.engine.pool.worker_pool import Ended, Entry, PoolOptions, WorkerPool
-from batchproc.engine.ready import Scope
 from batchproc.engine.reloadable import brake_jobs, takers
 from batchproc.engine.reloading import Reloading
 from batchproc.engine.run_report import RunOptions, RunReport
 from batchproc.engine.sd_notify import Notifier
 from batchproc.engine.service import Service
+from batchproc.engine.sessions import NodeSessions
 from batchproc.engine.settling import Settling
 from batchproc.engine.signals import stopping_signals
 from batchproc.engine.tenant_names import TenantNames
@@ -54,18 +47,13 @@ from batchproc.engine.unserved import PATIENCE, GivingUp
 from batchproc.engine.workdir import node_folder
 from batchproc.queue.exclusive import ExclusiveRun
 from batchproc.queue.kind_store import KindStore
-from batchproc.queue.node_store import TICK_SETTINGS, NodeFacts, NodeStore
+from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.queue.turn_store import TurnStore
 from batchproc.settings import Settings
 from batchproc.version import __version__
 
-__all__ = ["Node", "RunOptions", "RunReport", "does_not_wait"]
+__all__ = ["Node", "RunOptions", "RunReport"]
 
-_APPLICATION = "batchproc node"
-# One row that somebody holds, a person in psql or the handler of a cut-off node, must not stop everything else.
-_LOCK_TIMEOUT = "2s"
-_LEAST_PATIENCE = 10.0
-_CONNECT_SECONDS = 5
 # How often a node that does not end tries whether a storage is back, in seconds.
 _STORAGE_PAUSE = 60.0
 
@@ -100,10 +88,9 @@ class Node:
     ) -> None:
         self._settings = settings
         self._database_url = database_url
-        self._direct_url = direct_url
+        self._sessions = NodeSessions(settings, database_url, direct_url, revive)
         self._observe = observe
         self._log_to_stderr = log_to_stderr
-        self._revive = revive
         self._notifier = notifier or Notifier()
         self._read_again = read_again
         self._accepted: Collection[str] = settings.run.accept_codes
@@ -127,9 +114,9 @@ class Node:
             forkserver.acquire()
             stack.callback(forkserver.release)
             known = kinds.learn(self._settings, str(node_id), log_to_stderr=self._log_to_stderr)
-            _require_known(options.scope, known)
-            _require_detection(self._settings, known)
-            warnings = _warned_of(self._settings, known)
+            requirements.require_known(options.scope, known)
+            requirements.require_detection(self._settings, known)
+            warnings = requirements.warned_of(self._settings, known)
             store = self._store(node_id, known)
             braking, gone = self._braking(options), GoneStorages(store)
             night = Night(self._settings.database.schema_name, options)
@@ -148,13 +135,15 @@ class Node:
             stack.callback(news.close)
             turns = LastTurns(TurnStore(self._settings.database.schema_name, node_id))
             exclusive = self._exclusive(options)
-            joining = Joining(self._settings, self._connect, self._direct_sessions(), store, turns, exclusive)
+            joining = Joining(
+                self._settings, self._sessions.for_ticks, self._sessions.direct_apart, store, turns, exclusive
+            )
             run_id = joining.join(self._facts(node_id, known, options), options)
             giving_up = self._giving_up(store, known, news, run_id, options)
             store.take_up(run_id, _STORAGE_PAUSE if options.forever else None)
             dispatcher = Dispatcher(
                 store,
-                self._connect,
+                self._sessions.for_ticks,
                 pool,
                 news,
                 settling,
@@ -179,50 +168,16 @@ class Node:
                 braked = dispatcher.insist(lambda connection: braking.standing(connection, known.specs, options))
                 dispatcher.counts.storages.update(gone.jobs())
                 dispatcher.insist(turns.write)
-                report = self._leave(store, dispatcher, run_id, night, started, braked)
+                report = leaving.leave(store, dispatcher, run_id, night, started, braked, self._accepted)
                 if exclusive is not None:
                     dispatcher.insist(exclusive.release)
                 return replace(report, warnings=warnings)
             except BaseException as error:
                 dispatcher.abandon()
-                self._leave_after(error, store, dispatcher, run_id, turns, exclusive)
+                leaving.leave_after(error, store, dispatcher, run_id, turns, exclusive)
                 raise
 
     # -- the parts
-
-    def _connect(self) -> Session:
-        self._revive()
-        return self._connect_to(self._database_url, TICK_SETTINGS)
-
-    def _connect_directly(self) -> Session:
-        return self._connect_to(self._direct_url)
-
-    def _connect_to(self, url: str, more: Mapping[str, str] | None = None) -> Session:
-        # A server that is silent for longer than a lease is given up; it ends the statement itself before that.
-        patience = max(_LEAST_PATIENCE, self._settings.dispatch.lease)
-        settings = {
-            "lock_timeout": _LOCK_TIMEOUT,
-            "statement_timeout": f"{round(patience * 900)}ms",
-            # Whatever the database's default is: a snapshot from before the lock of the limits would not show what
-            # others claimed meanwhile.
-            "default_transaction_isolation": "read committed",
-            **(more or {}),
-        }
-        return connect(
-            url, application_name=_APPLICATION, connect_timeout=_CONNECT_SECONDS, settings=settings, patience=patience
-        )
-
-    def _connect_for_lease(self) -> Session:
-        # A renewal that takes longer than the wait for the next one is given up and tried on a fresh connection.
-        bound = max(1.0, self._settings.dispatch.lease / 3)
-        return connect(
-            self._database_url,
-            application_name=_APPLICATION,
-            connect_timeout=max(2, round(bound)),
-            settings={"statement_timeout": f"{round(bound * 900)}ms"},
-            patience=bound,
-            options={"tcp_user_timeout": round(bound * 1000)},
-        )
 
     @contextlib.contextmanager
     def _pool(self, store: NodeStore, workers: int, heard: Callable[[Sequence[Ended]], None]) -> Iterator[WorkerPool]:
@@ -246,12 +201,9 @@ class Node:
             finally:
                 pool.close()
 
-    def _direct_sessions(self) -> Callable[[], Session] | None:
-        return self._connect_directly if self._direct_url != self._database_url else None
-
     def _housekeeping_outage(self) -> Outage:
         limit = self._settings.database.outage_limit
-        if self._direct_url == self._database_url:
+        if self._sessions.direct_apart is None:
             return Outage(limit)
         return Outage(limit, "the database at database.direct_url", "start it when database.direct_url works")
 
@@ -268,7 +220,7 @@ class Node:
         settings = self._settings
         housekeeping = Housekeeping(
             store,
-            self._connect_directly,
+            self._sessions.direct,
             news,
             known.specs,
             schema=settings.database.schema_name,
@@ -311,7 +263,7 @@ class Node:
 
         lease = Lease(
             store,
-            self._connect_for_lease,
+            self._sessions.for_lease,
             seconds,
             dispatcher.lease_lost,
             lambda claims: news.tell(Held(claims)),
@@ -404,55 +356,6 @@ class Node:
             window=night.watch,
         )
 
-    def _leave(
-        self,
-        store: NodeStore,
-        dispatcher: Dispatcher,
-        run_id: int,
-        night: Night,
-        started: float,
-        braked: tuple[Braked, ...],
-    ) -> RunReport:
-        counts = dispatcher.counts
-        if counts.discarded:
-            told = dispatcher.insist(lambda connection: store.ranges_told_otherwise(connection, run_id))
-            counts.forget_discarded(told)
-        exit_code = 3 if braked else counts.exit_code(self._accepted)
-        left = dispatcher.insist(lambda connection: night.left(connection, ended=dispatcher.stop.for_window))
-        report = RunReport(
-            run_id=run_id,
-            counts=counts,
-            seconds=time.monotonic() - started,
-            exit_code=exit_code,
-            stopped=dispatcher.stopping,
-            braked=braked,
-            **left,
-        )
-        final = counts.plain() | {"left": report.left}
-        dispatcher.insist(lambda connection: store.finish_run(connection, run_id, exit_code, final))
-        dispatcher.insist(store.leave)
-        return report
-
-    def _leave_after(
-        self,
-        error: BaseException,
-        store: NodeStore,
-        dispatcher: Dispatcher,
-        run_id: int,
-        turns: LastTurns,
-        exclusive: ExclusiveRun | None,
-    ) -> None:
-        exit_code = error.exit_code if isinstance(error, BatchprocError) else 3
-        try:
-            turns.write(dispatcher.connection)
-            if exclusive is not None:
-                exclusive.release(dispatcher.connection)
-            store.finish_run(dispatcher.connection, run_id, exit_code, dispatcher.counts.plain())
-            if not dispatcher.holds_claims:
-                store.leave(dispatcher.connection)
-        except psycopg.Error as failed:
-            logger.warning("the node could not leave ({}): its lease ends by itself", type(failed).__name__)
-
 
 def _both(*told: Callable[[Claim, Transition], None]) -> Callable[[Claim, Transition], None]:
     def tell(claim: Claim, moved: Transition) -> None:
@@ -464,33 +367,5 @@ def _both(*told: Callable[[Claim, Transition], None]) -> Callable[[Claim, Transi
 
 def _drive(dispatcher: Dispatcher, options: RunOptions) -> None:
     if options.job_id is not None and not dispatcher.claim(options.job_id):
-        raise does_not_wait(options.job_id)
+        raise requirements.does_not_wait(options.job_id)
     dispatcher.run()
-
-
-def does_not_wait(job_id: int) -> UsageError:
-    """The error for a job that was asked for by its id and is running, ended or not there."""
-    return UsageError(
-        f"job {job_id} does not wait to be run, or no handler here knows its kind, or its languages are not installed"
-        " here",
-        f"see: batchproc jobs show {job_id}; one that has ended waits again after: batchproc jobs retry {job_id}",
-    )
-
-
-def _warned_of(settings: Settings, known: kinds.Kinds) -> tuple[str, ...]:
-    """Logs, and returns, what of the settings cannot mean what it says."""
-    warnings = unknown_accepted(settings.run.accept_codes, known.specs.values())
-    for warning in warnings:
-        logger.warning("{}", warning)
-    return warnings
-
-
-def _require_detection(settings: Settings, known: kinds.Kinds) -> None:
-    if AUTO in settings.ocr.languages and AUTO not in known.languages:
-        raise UsageError("ocr.languages asks for auto, and languages cannot be detected here", remedy([AUTO]))
-
-
-def _require_known(scope: Scope, known: kinds.Kinds) -> None:
-    unknown = sorted(scope.kinds - set(known.specs))
-    if unknown:
-        raise UsageError(f"no handler declares kind {', '.join(unknown)}", f"known: {', '.join(sorted(known.specs))}")

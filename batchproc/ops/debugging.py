@@ -23,8 +23,9 @@ from batchproc.database import connect
 from batchproc.engine.counts import Counts
 from batchproc.engine.decision import decide
 from batchproc.engine.lease import Lease
-from batchproc.engine.node import RunReport, does_not_wait
+from batchproc.engine.node import RunReport
 from batchproc.engine.ready import Scope
+from batchproc.engine.requirements import does_not_wait
 from batchproc.engine.workdir import node_folder
 from batchproc.engine.worker import Worker, WorkerOptions, WorkerProgress
 from batchproc.handlers import registry
