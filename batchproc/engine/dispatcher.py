@@ -314,7 +314,6 @@ class Dispatcher:
         claims, put_back = self._alone.sorted_out(claims, self._settling.held())
         self._give_back(put_back, "it has to run alone: it was there each time a node was lost")
         self._settling.hold(claims)
-        self._settling.names.learn(self.connection, claims)
         if self._lease_is_lost:
             # It was lost while the claim was on its way: these jobs may be somebody else's in a moment.
             self._give_back(claims, _LEASE_LOST)
@@ -324,8 +323,9 @@ class Dispatcher:
             try:
                 self._pool.submit(*map(self._work, bundle), is_quick=self._ahead.is_quick(bundle))
             except NoFreeSlot:
-                # An idle worker died between the choice and the claim.
-                self._give_back(bundle, "its worker died before it began")
+                # An idle worker died between the choice and the claim, or the jobs before it are not so quick.
+                self._give_back(bundle, "no worker was free for it any more")
+        self._settling.names.learn(self.connection, claims)
         self._stop_what_the_lease_left()
 
     def _give_back(self, claims: Sequence[Claim], reason: str) -> None:

@@ -190,24 +190,7 @@ class Slot:
     def check(self, now: float) -> float:
         """Takes up outcomes, and enforces the limits of time; returns when to check next."""
         with self._lock:
-            bundle, worker = self.bundle, self.worker
-            ended = self._late_ahead(now)
-            if self._state is not _State.BUSY or bundle is None or worker is None or bundle.future is None:
-                self._publish(ended)
-                return now + CHECK_SECONDS
-            # All slots in the same moments: so many times a second at most somebody is told of outcomes. Of a bundle
-            # that is over before that nobody is told in parts: each part is a settle of its own.
-            moment = now // STREAM_SECONDS
-            if bundle.is_streamed and moment != bundle.looked_at and now >= bundle.heard + STREAM_SECONDS:
-                bundle.looked_at = moment
-                ended += bundle.received(worker)
-            verdict, due = limit_passed(bundle, worker, now)
-            if bundle.is_streamed:
-                due = min(due, (moment + 1) * STREAM_SECONDS)
-            if verdict is not None and bundle.future.done():
-                verdict, due = None, now + _SOON  # pebble's thread is about to say so
-            if verdict is not None:
-                self._replace(verdict)
+            ended, due = self._check(now)
         self._publish(ended)
         return due
 
@@ -285,6 +268,26 @@ class Slot:
         self._tell()
 
     # Inside, under the lock.
+
+    def _check(self, now: float) -> tuple[list[Ended], float]:
+        bundle, worker = self.bundle, self.worker
+        ended = self._late_ahead(now)
+        if self._state is not _State.BUSY or bundle is None or worker is None or bundle.future is None:
+            return ended, now + CHECK_SECONDS
+        # All slots in the same moments: so many times a second at most somebody is told of outcomes. Of a bundle
+        # that is over before that nobody is told in parts: each part is a settle of its own.
+        moment = now // STREAM_SECONDS
+        if bundle.is_streamed and moment != bundle.looked_at and now >= bundle.heard + STREAM_SECONDS:
+            bundle.looked_at = moment
+            ended += bundle.received(worker)
+        verdict, due = limit_passed(bundle, worker, now)
+        if bundle.is_streamed:
+            due = min(due, (moment + 1) * STREAM_SECONDS)
+        if verdict is not None and bundle.future.done():
+            verdict, due = None, now + _SOON  # pebble's thread is about to say so
+        if verdict is not None:
+            self._replace(verdict)
+        return ended, due
 
     def _replace(self, verdict: Verdict) -> None:
         if self._state is _State.BUSY:
