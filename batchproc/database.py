@@ -6,15 +6,15 @@ import os
 import re
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import resources
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 from psycopg import Connection, Cursor, Pipeline, Transaction
-from psycopg.abc import RV, PQGen
+from psycopg.abc import RV, PQGen, PQGenConn
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import TupleRow
@@ -30,6 +30,9 @@ _SET_LOCAL = """
     select set_config(name, setting, true) from unnest(%s::text[], %s::text[]) as given(name, setting)
 """
 _SECRET = b"*"  # libpq's mark of a parameter that is not to be displayed
+# On time.monotonic: when a connection that is being opened is given up. psycopg knows whole seconds, two at least, for
+# each of several hosts.
+_GIVE_UP: ContextVar[float | None] = ContextVar("give_up", default=None)
 
 
 class Unreachable(EnvironmentFault):
@@ -99,20 +102,19 @@ class Session(Connection[TupleRow]):
     Attributes:
         pooled: a pooler stands between this and the server.
         patience: seconds that the server may take for one call; then the connection is closed and the call raises
-            OperationalError. None waits for as long as the network seems to be there.
-        settings: what each of its transactions has.
+            OperationalError. A function is asked at each call. None waits for as long as the network seems to be there.
     """
 
     pooled = False
-    patience: float | None = None
-    settings: Mapping[str, str] = MappingProxyType({})
+    patience: float | Callable[[], float] | None = None
     _of_each_transaction: list[list[str]] | None = None
 
     def wait(self, gen: PQGen[RV], *arguments: Any, **named: Any) -> RV:
         """As psycopg's, within the patience."""
         if self.patience is None:
             return super().wait(gen, *arguments, **named)
-        return super().wait(self._within(self.patience, gen), *arguments, **named)
+        seconds = self.patience() if callable(self.patience) else self.patience
+        return super().wait(self._within(seconds, gen), *arguments, **named)
 
     def execute(self, *arguments: Any, **named: Any) -> Cursor[TupleRow]:
         """As psycopg's; a statement outside of a transaction takes the settings along, in the same round trip."""
@@ -145,7 +147,7 @@ class Session(Connection[TupleRow]):
         Raises:
             psycopg.Error: the connection is gone, and closed.
         """
-        self.patience, self.settings = patience, settings
+        self.patience = patience
         try:
             self.pooled = is_pooled(self)
         except psycopg.Error:
@@ -161,6 +163,22 @@ class Session(Connection[TupleRow]):
             and self.info.transaction_status is TransactionStatus.IDLE
             and self.info.pipeline_status is PipelineStatus.OFF
         )
+
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> PQGenConn[Self]:
+        gen, give_up = super()._connect_gen(conninfo), _GIVE_UP.get()
+        if give_up is None:
+            return (yield from gen)
+        try:
+            waits_for = next(gen)
+            while True:
+                ready = yield waits_for
+                if ready is Ready.NONE and time.monotonic() > give_up:
+                    raise psycopg.errors.ConnectionTimeout("connection timeout expired")
+                waits_for = gen.send(ready)
+        except StopIteration as ended:
+            opened: Self = ended.value
+            return opened
 
     def _within(self, seconds: float, gen: PQGen[RV]) -> PQGen[RV]:
         # psycopg comes back at least every 0.1 s, with Ready.NONE when nothing was there.
@@ -217,7 +235,8 @@ def connect(
     application_name: str = "batchproc",
     connect_timeout: int = 10,
     settings: Mapping[str, str] | None = None,
-    patience: float | None = None,
+    patience: float | Callable[[], float] | None = None,
+    within: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Session:
     """An autocommit connection with keepalives, by which a dead network is noticed within about a minute.
@@ -227,6 +246,7 @@ def connect(
         settings: of the session, such as ``{"lock_timeout": "5s"}``; they are added to what the URL's (or PGOPTIONS')
             ``options`` set, and win over it. Behind a transaction pooler they are set in each transaction.
         patience: see ``Session``.
+        within: seconds that connecting may take at all, with ``connect_timeout`` for each of the URL's hosts.
         options: further libpq parameters, such as ``{"tcp_user_timeout": 10_000}``.
 
     Raises:
@@ -244,9 +264,12 @@ def connect(
         **(options or {}),
     }
     settings = settings or {}
+    give_up = None if within is None else time.monotonic() + within
+    before = _GIVE_UP.set(give_up)
     try:
         session = _opened(url, parameters, settings)
-        session.look_for_pooler(settings, connect_timeout)
+        left = connect_timeout if give_up is None else min(connect_timeout, max(0.0, give_up - time.monotonic()))
+        session.look_for_pooler(settings, left)
     except psycopg.ProgrammingError:
         # The text of libpq would quote the URL, with its password.
         raise _unreadable_url() from None
@@ -261,6 +284,8 @@ def connect(
             f"cannot connect to the database ({shown}): {reason}",
             "check that the server runs and that database.url is right (batchproc doctor)",
         ) from None
+    finally:
+        _GIVE_UP.reset(before)
     session.patience = patience
     return session
 

@@ -17,8 +17,8 @@ QUICK_SECONDS = 0.1
 """Expected of all jobs of a slot together; with a round trip of 1 ms there is 1 % to be gained above it."""
 
 
-STREAK = 50
-"""After so many quick jobs in a row, with no other one begun, the next one is taken to be quick, too."""
+STREAK = 10
+"""After so many fillings of slots in a row that were all quick, the next one is taken to be quick, too."""
 
 
 class Ahead:
@@ -30,23 +30,23 @@ class Ahead:
 
     @property
     def only_quick(self) -> bool:
-        """Whether all jobs of late were quick: a free slot may get some to begin with, and others ahead."""
+        """Whether all that slots got of late was quick: a free one may get jobs to begin with, and others ahead."""
         return self._streak >= STREAK
 
     def ended(self, claim: Claim, seconds: float) -> None:
         """A job took that long; 0 if no worker began it."""
         if seconds > 0:
             self._times.learn(_queue(claim), seconds)
-            self._streak = self._streak + 1 if seconds <= QUICK_SECONDS else 0
 
     def is_quick(self, bundle: Sequence[Claim]) -> bool:
-        """Whether something may be claimed ahead while these jobs run one after the other."""
+        """Whether something may be claimed ahead while these jobs, which a slot gets now, run one after the other."""
         expected = 0.0
         for claim in bundle:
             expected += self._times.guess(_queue(claim))
             if expected > QUICK_SECONDS:
                 self._streak = 0
                 return False
+        self._streak += 1
         return True
 
 

@@ -82,7 +82,6 @@ class Dispatcher:
         self._stop = Stop(options.shutdown_grace, pool.drain, options.window)
         self._database = DatabaseLink(connect, store, settling, options.outage_limit, self._pause, self._apply)
         self._lease_is_lost = False
-        self._failed_meanwhile: Exception | None = None
         self.join_again: Callable[[Connection[TupleRow]], None] = lambda _: None
         self.each_turn: Callable[[], None] = lambda: None
 
@@ -192,16 +191,7 @@ class Dispatcher:
 
     def _collect(self) -> None:
         self._note(self._pool.poll())
-        if self._failed_meanwhile is not None:
-            raise self._failed_meanwhile
         self._backends.end(self.connection)
-
-    def _look_meanwhile(self) -> None:
-        """Takes up what has ended while the database is at work; what fails then is told after the tick."""
-        try:
-            self._note(self._pool.poll())
-        except Exception as error:  # noqa: BLE001 - else nobody would know what the tick has claimed
-            self._failed_meanwhile = error
 
     def _note(self, ended: Sequence[Ended]) -> None:
         self._backends.note(ended)
@@ -245,7 +235,6 @@ class Dispatcher:
             run_id=self._run_id,
             after=self._ready.floors(turns),
             rooms=rooms,
-            meanwhile=self._look_meanwhile,
         )
         seconds = time.monotonic() - begun
         self._apply(self._settling.written(endings, settled))
@@ -261,13 +250,15 @@ class Dispatcher:
         return self._ready.choose(free, self._bulk_room(), jobs=jobs_left, without=without)
 
     def _room_ahead(self) -> int:
-        """How many slots may get jobs while they are still at others.
-
-        None where what waits would take the place of what could begin elsewhere: under a limit, in reserved slots.
-        """
-        if self._options.reserved or self._alone.is_near or self._ready.may_be_limited:
+        """How many slots may get jobs while they are still at others."""
+        if not self._may_claim_ahead:
             return 0
         return self._pool.room_ahead() + (self._pool.free() if self._ahead.only_quick else 0)
+
+    @property
+    def _may_claim_ahead(self) -> bool:
+        """Not where what waits could take the place of what could begin elsewhere: under a limit, in reserved slots."""
+        return not (self._options.reserved or self._alone.is_near or self._ready.may_be_limited)
 
     def _bulk_room(self) -> int | None:
         """How many of the free slots bulk jobs may take; None for all."""
@@ -321,7 +312,9 @@ class Dispatcher:
         # Over the free slots only: what goes ahead had better be in whole bundles.
         for bundle in bundled(claims, self._specs, self._pool.free(), bulk=self._bulk_room()):
             try:
-                self._pool.submit(*map(self._work, bundle), is_quick=self._ahead.is_quick(bundle))
+                self._pool.submit(
+                    *map(self._work, bundle), is_quick=self._ahead.is_quick(bundle), ahead=self._may_claim_ahead
+                )
             except NoFreeSlot:
                 # An idle worker died between the choice and the claim, or the jobs before it are not so quick.
                 self._give_back(bundle, "no worker was free for it any more")

@@ -27,7 +27,7 @@ from batchproc.engine.gone_storages import GoneStorages
 from batchproc.engine.housekeeping import Housekeeping
 from batchproc.engine.joining import Joining
 from batchproc.engine.last_turns import LastTurns
-from batchproc.engine.lease import Lease
+from batchproc.engine.lease import JOIN_SECONDS, Lease
 from batchproc.engine.meters import Meters, Slots
 from batchproc.engine.news import Held, NewsBox
 from batchproc.engine.night import Night
@@ -44,6 +44,7 @@ from batchproc.engine.settling import Settling
 from batchproc.engine.signals import stopping_signals
 from batchproc.engine.tenant_names import TenantNames
 from batchproc.engine.unserved import PATIENCE, GivingUp
+from batchproc.engine.window import Window, patience
 from batchproc.engine.workdir import node_folder
 from batchproc.queue.exclusive import ExclusiveRun
 from batchproc.queue.kind_store import KindStore
@@ -94,6 +95,7 @@ class Node:
         self._notifier = notifier or Notifier()
         self._read_again = read_again
         self._accepted: Collection[str] = settings.run.accept_codes
+        self._warnings: tuple[str, ...] = ()
         self._notes = notes
         self._meters = meters or Meters()
         self._quiet_outage = self._housekeeping_outage()
@@ -107,8 +109,8 @@ class Node:
             EnvironmentFault: the database is gone for too long, or workers cannot start.
             UsageError: the settings' handlers cannot be imported, or ``job_id`` does not wait.
         """
-        started = time.monotonic()
         node_id = uuid4()
+        self._sessions.window = options.window
         scarcity.require_descriptors(options.workers)
         with scarcity.as_fault(), contextlib.ExitStack() as stack:
             forkserver.acquire()
@@ -116,7 +118,7 @@ class Node:
             known = kinds.learn(self._settings, str(node_id), log_to_stderr=self._log_to_stderr)
             requirements.require_known(options.scope, known)
             requirements.require_detection(self._settings, known)
-            warnings = requirements.warned_of(self._settings, known)
+            self._warnings = requirements.warned_of(self._settings, known)
             store = self._store(node_id, known)
             braking, gone = self._braking(options), GoneStorages(store)
             night = Night(self._settings.database.schema_name, options)
@@ -138,7 +140,9 @@ class Node:
             joining = Joining(
                 self._settings, self._sessions.for_ticks, self._sessions.direct_apart, store, turns, exclusive
             )
-            run_id = joining.join(self._facts(node_id, known, options), options)
+            beginning = stack.enter_context(leaving.Beginning(store, self._sessions.for_ticks, exclusive))
+            run_id = beginning.began(joining.join(self._facts(node_id, known, options), options))
+            started = time.monotonic()  # as runs.started_at has it, so that summary and report tell of one length
             giving_up = self._giving_up(store, known, news, run_id, options)
             store.take_up(run_id, _STORAGE_PAUSE if options.forever else None)
             dispatcher = Dispatcher(
@@ -158,10 +162,11 @@ class Node:
             self._meters.begin(
                 Slots(options.workers, lambda: len(pool.running())), [dispatcher.outage, self._quiet_outage]
             )
-            service = self._service(dispatcher, braking, news, options)
+            service = self._service(dispatcher, braking, news, known, options)
             stack.enter_context(stopping_signals(dispatcher.request_stop, service.ask_reload))
-            stack.enter_context(self._housekeeping(store, known, news, giving_up, gone, turns))
+            stack.enter_context(self._housekeeping(store, known, news, giving_up, gone, turns, options.window))
             stack.enter_context(self._lease(store, known, options, dispatcher, news, exclusive))
+            beginning.over()
             try:
                 dispatcher.insist(night.begin)
                 _drive(dispatcher, options)
@@ -171,10 +176,12 @@ class Node:
                 report = leaving.leave(store, dispatcher, run_id, night, started, braked, self._accepted)
                 if exclusive is not None:
                     dispatcher.insist(exclusive.release)
-                return replace(report, warnings=warnings)
+                return replace(report, warnings=self._warnings)
             except BaseException as error:
-                dispatcher.abandon()
-                leaving.leave_after(error, store, dispatcher, run_id, turns, exclusive)
+                try:
+                    dispatcher.abandon()
+                finally:
+                    leaving.leave_after(error, store, dispatcher, run_id, turns, exclusive)
                 raise
 
     # -- the parts
@@ -216,6 +223,7 @@ class Node:
         giving_up: GivingUp | None,
         gone: GoneStorages,
         turns: LastTurns,
+        window: Window | None,
     ) -> Iterator[None]:
         settings = self._settings
         housekeeping = Housekeeping(
@@ -238,7 +246,7 @@ class Node:
         try:
             yield
         finally:
-            housekeeping.stop()
+            housekeeping.stop(patience(window, JOIN_SECONDS))
 
     @contextlib.contextmanager
     def _lease(
@@ -275,7 +283,7 @@ class Node:
         try:
             yield
         finally:
-            lease.stop()
+            lease.stop(patience(options.window, JOIN_SECONDS))
 
     def _store(self, node_id: UUID, known: kinds.Kinds) -> NodeStore:
         return NodeStore(
@@ -325,11 +333,14 @@ class Node:
             return None
         return ExclusiveRun(self._settings.database.schema_name, options.scope.plain(), self._settings.dispatch.lease)
 
-    def _service(self, dispatcher: Dispatcher, braking: Braking, news: NewsBox, options: RunOptions) -> Service:
+    def _service(
+        self, dispatcher: Dispatcher, braking: Braking, news: NewsBox, known: kinds.Kinds, options: RunOptions
+    ) -> Service:
         """What goes on with each of the dispatcher's turns."""
 
-        def accept(codes: Collection[str]) -> None:
-            self._accepted = codes
+        def accept(settings: Settings) -> None:
+            self._accepted = settings.run.accept_codes
+            self._warnings = requirements.warned_of(settings, known)
 
         taken = takers(dispatcher, braking, accept, options, log_to_stderr=self._log_to_stderr)
         reload = Reloading(self._settings, self._read_again, taken)

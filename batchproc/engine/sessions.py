@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from batchproc.database import Session, connect
-from batchproc.queue.node_store import TICK_SETTINGS
+from batchproc.engine.window import Window, answer_within
 from batchproc.settings import Settings
 
 _APPLICATION = "batchproc node"
@@ -21,7 +21,12 @@ class NodeSessions:
     Args:
         direct_url: the same database as ``database_url``, past a transaction pooler.
         revive: called before the dispatcher connects; starts a server of our own that has died, without waiting.
+
+    Attributes:
+        window: of the run; no answer is waited for beyond its end.
     """
+
+    window: Window | None = None
 
     def __init__(self, settings: Settings, database_url: str, direct_url: str, revive: Callable[[], None]) -> None:
         self._settings = settings
@@ -32,11 +37,11 @@ class NodeSessions:
     def for_ticks(self) -> Session:
         """The dispatcher's own."""
         self._revive()
-        return self._connect_to(self._database_url, TICK_SETTINGS)
+        return self._connect_to(self._database_url)
 
     def direct(self) -> Session:
         """One that may LISTEN."""
-        return self._connect_to(self._direct_url, {})
+        return self._connect_to(self._direct_url)
 
     @property
     def direct_apart(self) -> Callable[[], Session] | None:
@@ -51,11 +56,12 @@ class NodeSessions:
             application_name=_APPLICATION,
             connect_timeout=max(2, round(bound)),
             settings={"statement_timeout": f"{round(bound * 900)}ms"},
-            patience=bound,
+            patience=lambda: answer_within(self.window, bound),
+            within=self._connecting(bound),
             options={"tcp_user_timeout": round(bound * 1000)},
         )
 
-    def _connect_to(self, url: str, more: Mapping[str, str]) -> Session:
+    def _connect_to(self, url: str) -> Session:
         # A server that is silent for longer than a lease is given up; it ends the statement itself before that.
         patience = max(_LEAST_PATIENCE, self._settings.dispatch.lease)
         settings = {
@@ -64,8 +70,16 @@ class NodeSessions:
             # Whatever the database's default is: a snapshot from before the lock of the limits would not show what
             # others claimed meanwhile.
             "default_transaction_isolation": "read committed",
-            **more,
         }
         return connect(
-            url, application_name=_APPLICATION, connect_timeout=_CONNECT_SECONDS, settings=settings, patience=patience
+            url,
+            application_name=_APPLICATION,
+            connect_timeout=_CONNECT_SECONDS,
+            settings=settings,
+            patience=lambda: answer_within(self.window, patience),
+            within=self._connecting(patience),
         )
+
+    def _connecting(self, most: float) -> float | None:
+        """Seconds that connecting may take at all; None without a window, where each host has its own."""
+        return None if self.window is None else answer_within(self.window, most)

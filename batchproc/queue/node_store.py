@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ from batchproc.core.fairness import Queue, Turn
 from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import Claim, JobState, KindSpec
 from batchproc.core.rations import Rooms
-from batchproc.database import Session, SqlFolder
+from batchproc.database import SqlFolder
 from batchproc.queue.apart import SetAside
 from batchproc.queue.claiming import Claiming, ReadyQueue, claims_and_rooms
 from batchproc.queue.endings import Ended, Recorded, Settled, endings_json, without_content
@@ -27,10 +27,6 @@ from batchproc.queue.unserved import Gap, Servings, Unserved
 from batchproc.queue.upkeep import PutOff, Upkeep
 
 __all__ = ["Ended", "NodeFacts", "NodeStore", "ReadyQueue", "Settled"]
-
-TICK_SETTINGS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
-"""For the session of whoever ticks. Planning a tick takes longer than running it, so its plans are kept; and a plan
-that was made while the tables were small must not read them whole when they are large."""
 
 _STATES = {state.value: state for state in JobState}
 _RESCUE_BATCH = 100
@@ -101,7 +97,6 @@ class NodeStore:
         run_id: int | None,
         after: Mapping[Queue, Place] | None = None,
         rooms: Rooms | None = None,
-        meanwhile: Callable[[], None] | None = None,
     ) -> tuple[Settled, list[Claim]]:
         """Settles what ended and claims for the chosen queues: one transaction, one round trip.
 
@@ -110,7 +105,6 @@ class NodeStore:
             limited: whether a limit applies to any of them; claims then wait for each other on all nodes.
             after: of these queues only jobs after that place are claimed.
             rooms: is told how much room the limits of these turns leave, where there are any.
-            meanwhile: called while the server is at work; it must neither raise nor use the connection.
 
         Raises:
             psycopg.Error: nothing was written (or, when the connection broke, perhaps all of it).
@@ -118,7 +112,7 @@ class NodeStore:
         settle_cursor = claim_cursor = None
         # The statements between two syncs of a pipeline are one implicit transaction, also in autocommit mode.
         with connection.pipeline():
-            if not _has_tick_settings(connection):
+            if turns or endings:
                 connection.execute(self._sql["plan_tick"])
             if turns and limited:
                 self._claiming.lock_limits(connection)
@@ -128,8 +122,6 @@ class NodeStore:
                 claim_cursor = self._claiming.claim(
                     connection, turns, after or {}, limited=limited, node_id=self.node_id, run_id=run_id
                 )
-            if meanwhile is not None:
-                meanwhile()
         settled = _settled(settle_cursor.fetchall()) if settle_cursor else Settled({}, [])
         claims, left = claims_and_rooms(claim_cursor.fetchall() if claim_cursor else [])
         if rooms is not None:
@@ -285,8 +277,8 @@ class NodeStore:
         """Makes true what a settle, an enqueue or a retry could not see, since its snapshot was too old.
 
         Jobs that wait in a paused campaign are held, held ones of a campaign that is not paused are released, and
-        waiting ones that somebody wants cancelled are; such a wish is forgotten once its job is over. A bounded number
-        each; returns the queues of the released.
+        waiting ones that somebody wants cancelled are; such a wish is forgotten once its job is over. A cancel of a
+        campaign that was cut short comes to its end. A bounded number each; returns the queues of the released.
         """
         return self._upkeep.put_right(connection)
 
@@ -398,10 +390,6 @@ class NodeStore:
 
     def _settle_values(self, endings: Sequence[Ended], *, rescue: bool) -> dict[str, Any]:
         return {"transitions": endings_json(endings, self._specs), "rescue": rescue}
-
-
-def _has_tick_settings(connection: Connection[TupleRow]) -> bool:
-    return isinstance(connection, Session) and TICK_SETTINGS.items() <= connection.settings.items()
 
 
 def _settled(rows: Iterable[TupleRow]) -> Settled:

@@ -50,6 +50,12 @@ def quick(_: Context) -> None:
     """Does nothing."""
 
 
+@handler("t_short", bundle=64)
+def short(_: Context) -> None:
+    """Each is quick, and a bundle of them is not."""
+    time.sleep(0.005)
+
+
 @handler("t_brief")
 def brief(_: Context) -> None:
     """Takes long enough that several run at the same time."""

@@ -55,7 +55,7 @@ class SteppedPool:
     def room_ahead(self) -> int:
         return 0
 
-    def submit(self, *works: Work, is_quick: bool = False) -> int:
+    def submit(self, *works: Work, is_quick: bool = False, ahead: bool = False) -> int:
         [work] = works
         assert self.free() > 0, "no more claims than free slots"
         if self.refusals:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-import pytest
-
 from batchproc.core.job import Claim, Lane
 from batchproc.engine.ahead import QUICK_SECONDS, STREAK, Ahead
 
@@ -40,17 +38,26 @@ def test_of_a_bundle_the_sum_counts() -> None:
 
 def test_jobs_that_no_worker_began_tell_nothing() -> None:
     assert not after(0.0, 0.0).is_quick([claim()])
-    assert not after(*[0.0] * STREAK).only_quick
 
 
-def test_a_free_slot_gets_more_than_it_can_begin_with_after_many_quick_jobs_in_a_row() -> None:
-    assert not after(*[0.002] * (STREAK - 1)).only_quick
-    assert after(*[0.002] * STREAK).only_quick
-    assert not after(*[0.002] * STREAK, 3.0).only_quick
+def filled(ahead: Ahead, times: int, kind: str = "classify") -> Ahead:
+    for _ in range(times):
+        ahead.is_quick([claim(kind)])
+    return ahead
 
 
-@pytest.mark.parametrize("kind", ["ocr", "classify"])
-def test_the_row_is_over_when_a_job_begins_that_may_take_long(kind: str) -> None:
-    ahead = after(*[0.002] * STREAK)
-    ahead.is_quick([claim(kind)])
-    assert ahead.only_quick == (kind == "classify")
+def test_a_free_slot_gets_more_than_it_can_begin_with_after_many_quick_fillings_in_a_row() -> None:
+    assert not filled(after(0.002), STREAK - 1).only_quick
+    assert filled(after(0.002), STREAK).only_quick
+
+
+def test_the_row_is_over_with_a_filling_that_may_take_long() -> None:
+    ahead = filled(after(0.002), STREAK)
+    assert not filled(ahead, 1, "ocr").only_quick
+
+
+def test_quick_jobs_in_bundles_that_are_not_make_no_row() -> None:
+    ahead = after(QUICK_SECONDS / 20)
+    for _ in range(2 * STREAK):
+        assert not ahead.is_quick([claim() for _ in range(64)])
+    assert not ahead.only_quick

@@ -23,11 +23,12 @@ LATE = slot.AHEAD_SECONDS + 1.0
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a short nap may take longer than anything waits."""
     monkeypatch.setattr(slot, "AHEAD_SECONDS", 60.0)
+    monkeypatch.setattr(slot, "_STILL_QUICK_SECONDS", 60.0)
 
 
 def submitted(pool: WorkerPool, *acts: Act, is_quick: bool = True, timeout: float = 30.0) -> list[Work]:
     works = [work(act, timeout) for act in acts]
-    pool.submit(*works, is_quick=is_quick)
+    pool.submit(*works, is_quick=is_quick, ahead=True)
     return works
 
 
@@ -88,7 +89,10 @@ def test_a_worker_that_is_worn_is_replaced_before_what_waits(tmp_path: Path) -> 
         assert len({item.worker_pid for item in ended}) == 2
 
 
-def test_what_waits_too_long_goes_back_and_the_job_before_it_goes_on(tmp_path: Path) -> None:
+def test_what_waits_too_long_goes_back_and_the_job_before_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot, "_STILL_QUICK_SECONDS", 60.0)
     with running_pool(tmp_path, workers=1) as pool:
         [long] = submitted(pool, Act.HANG_IN_PYTHON, timeout=2.5)
         all_begun(pool)
@@ -106,6 +110,16 @@ def test_what_waits_too_long_goes_back_and_the_job_before_it_goes_on(tmp_path: P
         assert isinstance(end.outcome, Failed)
         assert end.outcome.code == "timeout"
         all_free(pool, 1)
+
+
+def test_a_slot_that_has_been_at_its_job_for_long_gets_nothing_more(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=2) as pool:
+        submitted(pool, Act.HANG_IN_PYTHON)
+        wait_until(lambda: not pool.room_ahead(), what="it is at its job for long")
+        [late] = submitted(pool, Act.HANG_IN_C)
+        [waits] = submitted(pool, Act.QUICK)
+        assert pool.bundles()[1] == [late.claim_id, waits.claim_id], "behind the one that was begun last"
+        pool.interrupt("the test is over")
 
 
 @pytest.mark.usefixtures("patient")

@@ -34,6 +34,7 @@ STREAM_SECONDS = 0.05
 
 AHEAD_SECONDS = CHECK_SECONDS
 """So long a bundle waits behind jobs that should have been quick."""
+_STILL_QUICK_SECONDS = 0.1
 
 _SOON = 0.01
 
@@ -84,22 +85,35 @@ class Slot:
         """Whether it is ready, or never will be."""
         return self._state is not _State.STARTING
 
-    @property
-    def takes_ahead(self) -> bool:
-        """Whether a bundle may wait behind the one that its worker is at."""
+    def takes_ahead(self, now: float) -> bool:
+        """Whether a bundle may wait behind the one that its worker is at: not where that is at one job for long."""
         bundle = self.bundle
-        return self._state is _State.BUSY and self._ahead is None and bundle is not None and bundle.is_quick
+        return (
+            self._state is _State.BUSY
+            and self._ahead is None
+            and bundle is not None
+            and bundle.is_quick
+            and now <= bundle.heard + _STILL_QUICK_SECONDS
+        )
 
-    def submit(self, works: Sequence[Work], *, is_quick: bool = False) -> bool:
+    @property
+    def heard(self) -> float:
+        """When an outcome was heard last, or the jobs that its worker is at were sent; 0 where there are none."""
+        bundle = self.bundle
+        return 0.0 if bundle is None else bundle.heard
+
+    def submit(self, works: Sequence[Work], *, is_quick: bool = False, ahead: bool = False) -> bool:
         """False when the slot is not free, and takes nothing ahead.
 
         Args:
             is_quick: another bundle may wait behind this one.
+            ahead: these may wait behind another.
         """
+        now = time.monotonic()
         with self._lock:
-            bundle = Bundle(self.number, works, time.monotonic(), is_quick=is_quick)
+            bundle = Bundle(self.number, works, now, is_quick=is_quick)
             if self._state is not _State.IDLE:
-                if not self.takes_ahead:
+                if not ahead or not self.takes_ahead(now):
                     return False
                 self._ahead = bundle
                 return True
@@ -287,6 +301,8 @@ class Slot:
             verdict, due = None, now + _SOON  # pebble's thread is about to say so
         if verdict is not None:
             self._replace(verdict)
+        if self._ahead is not None:
+            due = min(due, self._ahead.submitted + AHEAD_SECONDS)
         return ended, due
 
     def _replace(self, verdict: Verdict) -> None:

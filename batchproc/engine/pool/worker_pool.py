@@ -103,22 +103,27 @@ class WorkerPool:
 
     def room_ahead(self) -> int:
         """How many slots are at quick jobs and have nothing waiting behind them."""
-        return sum(slot.takes_ahead for slot in self._slots)
+        now = time.monotonic()
+        return sum(slot.takes_ahead(now) for slot in self._slots)
 
-    def submit(self, *works: Work, is_quick: bool = False) -> int:
+    def submit(self, *works: Work, is_quick: bool = False, ahead: bool = False) -> int:
         """Gives jobs, mostly a single one, to a free slot, in this order, and returns the slot's number.
 
-        Without a free one they wait behind the jobs of one that is at quick jobs. Each ends for itself, and is told by
-        ``poll`` soon after; one that waited too long as interrupted. The limits of each count from its begin.
+        Each ends for itself, and is told by ``poll`` soon after. The limits of each count from its begin.
 
         Args:
             is_quick: they should be over soon, so that others may wait behind them.
+            ahead: without a free slot they may wait behind quick jobs; what waits too long ends as interrupted.
 
         Raises:
             NoFreeSlot: there is none; also after ``free`` told of one, for an idle worker may die at any time.
         """
-        for slot in [*(slot for slot in self._slots if slot.free), *(slot for slot in self._slots if slot.takes_ahead)]:
-            if slot.submit(works, is_quick=is_quick):
+        for slot in self._slots:
+            if slot.free and slot.submit(works, is_quick=is_quick):
+                return slot.number
+        # The one that has been at its job for the shortest time: it should be over first, if any is.
+        for slot in sorted(self._slots, key=lambda slot: slot.heard, reverse=True) if ahead else ():
+            if slot.submit(works, is_quick=is_quick, ahead=True):
                 return slot.number
         raise NoFreeSlot(f"no slot is free for job {works[0].job_id}")
 
