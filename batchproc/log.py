@@ -87,7 +87,7 @@ def setup(
     file: str | Path | None = None,
     context: Mapping[str, object] | None = None,
     *,
-    stderr: bool = True,
+    stderr: bool | TextIO = True,
     tells: bool = True,
     rotate: int | None = None,
     keep: int = 5,
@@ -102,7 +102,7 @@ def setup(
         format: lines for people, or one JSON object per line.
         file: gets the same lines, with dates, appended; may be moved away while in use. Made for its owner only.
         context: extras of every line, such as the slot of a worker.
-        stderr: False where every line would be a mail, as from cron.
+        stderr: False where every line would be a mail, as from cron; or the stream that is to be it.
         tells: False in a worker, whose node tells for all when the file cannot be written.
         rotate: bytes; a file that would grow larger is moved away first. None leaves that to others.
         keep: how many that were moved away are kept.
@@ -114,7 +114,7 @@ def setup(
     logger.configure(extra=dict(context or {}), patcher=_render_json if format == "json" else _render_human)
     stamps = ("", "") if format == "json" else ("{time:HH:mm:ss} ", "{time:YYYY-MM-DD HH:mm:ss} ")
     if stderr:
-        _add(sys.stderr, level, stamps[0])
+        _add(sys.stderr if stderr is True else stderr, level, stamps[0])
     if file is not None:
         try:
             _add(LogFile(file, tells=tells, rotate=rotate, keep=keep), level, stamps[1])

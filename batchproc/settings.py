@@ -191,7 +191,9 @@ class Storage(Section):
     """Where originals lie. They are only ever read."""
 
     roots: Annotated[tuple[AbsolutePath, ...], Field(strict=False)] = Field(
-        default=(), description="Folders that documents may be imported from; none means wherever the given path lies."
+        default=(),
+        description="Folders that documents may be imported from; none means wherever the given path lies."
+        " What import finds in a folder has to lie below that folder, too.",
     )
     min_free: Size = Field(default=2**30, description="doctor warns when a disk has less free space.")
 

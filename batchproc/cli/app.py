@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,16 +16,36 @@ from psycopg.rows import TupleRow
 from batchproc import embedded, log
 from batchproc.database import connect
 from batchproc.documents.store import DocumentStore
+from batchproc.engine.window import Window, answer_within
 from batchproc.handlers import registry
 from batchproc.handlers.registry import Registry
 from batchproc.queue import migrate
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
 
-# Of documents and jobs: what the database's bigint holds.
-ID = click.IntRange(1, 2**63 - 1)
+
+class IdType(click.ParamType[int]):
+    """A whole number that the database's bigint holds. Errors and help speak of an id, not of that range."""
+
+    name = "id"
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; fails as a usage error."""
+        text = str(value)
+        if not (text.isascii() and text.isdigit()):
+            self.fail(f"{text!r} is no id: ids are whole numbers such as 42", param, ctx)
+        if not self._least <= (number := int(text)) < 2**63:
+            self.fail(f"there is no id {text}", param, ctx)
+        return number
+
+
+# Of documents, jobs, campaigns and runs.
+ID = IdType(1)
 # The id behind which a listing goes on.
-AFTER = click.IntRange(0, 2**63 - 1)
+AFTER = IdType(0)
 
 
 @dataclass
@@ -39,6 +60,7 @@ class App:
     load: Callable[[dict[str, Any]], Settings]
     overrides: dict[str, Any]
     verbose: bool = False
+    quiet: bool = False
     log_to_stderr: bool = True
     own_process: bool = False
 
@@ -99,9 +121,20 @@ class App:
         direct = self.settings.database.direct_url
         return direct.get_secret_value() if direct is not None else self.database_url
 
-    def connect(self) -> Connection[TupleRow]:
-        """A connection to a database whose migrations are current; the embedded one is brought up to date."""
-        connection = connect(self.database_url)
+    def connect(self, window: Window | None = None) -> Connection[TupleRow]:
+        """A connection to a database whose migrations are current; the embedded one is brought up to date.
+
+        Args:
+            window: of a run, beyond whose end no answer is waited for.
+        """
+        if window is None:
+            connection = connect(self.database_url)
+        else:
+            connection = connect(
+                self.database_url,
+                patience=lambda: answer_within(window, math.inf),
+                within=answer_within(window, math.inf),
+            )
         try:
             if self.is_embedded:
                 if migrate.pending(connection, self.schema):

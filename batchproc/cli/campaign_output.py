@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from batchproc.cli.output import emit_json, shown, table
+from batchproc.cli.output import emit_json, figure, shown, table
 from batchproc.core.durations import duration
 from batchproc.core.failure_codes import BAD_CONTENT
 from batchproc.core.job import JobState
@@ -88,7 +88,7 @@ def _left(view: CampaignView) -> list[tuple[str, str]]:
     pages = f"{view.pages_left:,} pages, " if view.pages_left else ""
     told.append(("work left", f"{pages}{work}{' of one worker' if view.worker_seconds is not None else ''}"))
     if view.rate is not None:
-        told.append(("rate", f"{view.rate * 60:.3g} documents a minute"))
+        told.append(("rate", f"{figure(view.rate * 60)} documents a minute"))
     if view.campaign.paused:
         told.append(("time left", f"paused: batchproc campaigns resume {view.campaign.campaign_id}"))
     elif view.seconds_left is None:

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import click
+from psycopg import Connection
+from psycopg.rows import TupleRow
 
 from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.campaign_output import print_campaign, row_of
 from batchproc.cli.campaigns_revert import revert_campaign
+from batchproc.cli.exit_codes import left_over
 from batchproc.cli.filters import FailureCode
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.job_filters import require_yes
 from batchproc.cli.output import emit_json, emit_rows, json_option
 from batchproc.cli.terminal import StatusLine
+from batchproc.core.counted import counted, waiting
+from batchproc.engine.signals import stopping_signals
 from batchproc.ops.campaign_progress import look_at
-from batchproc.ops.campaigning import Campaigning, Retried
+from batchproc.ops.campaigning import CampaignCancelled, Campaigning, Retried
 from batchproc.queue.campaign_listing import CampaignListing
 
-_COLUMNS = ("campaign_id", "state", "tenant", "documents", "done", "left", "failed", "created_at", "command")
+_COLUMNS = (
+    "campaign_id",
+    "state",
+    "tenant",
+    "documents",
+    "done",
+    "left",
+    "cancelled",
+    "failed",
+    "created_at",
+    "command",
+)
+_STOPPED = 130
 _YES = click.option("--yes", is_flag=True, help="Do not ask, though it is more than 10 jobs.")
 
 
@@ -75,14 +93,16 @@ def show_campaign(app: App, campaign_id: int, as_json: bool) -> None:
 def pause_campaign(app: App, campaign_id: int, as_json: bool) -> None:
     """Hold what of a campaign waits; what runs goes on.
 
-    Whatever follows its jobs, or is added to it, is held too.
+    Whatever follows its jobs, or is added to it, is held too. A cancelled one cannot be paused.
     """
     with app.connect() as connection:
         held = app.jobs.hold(connection, campaign_id)
     if as_json:
         emit_json({"campaign_id": campaign_id, "held": held})
     else:
-        click.echo(f"campaign {campaign_id}: {held} jobs held; go on with: batchproc campaigns resume {campaign_id}")
+        click.echo(
+            f"campaign {campaign_id}: {counted(held, 'job')} held; go on with: batchproc campaigns resume {campaign_id}"
+        )
 
 
 @campaigns.command("resume")
@@ -96,7 +116,7 @@ def resume_campaign(app: App, campaign_id: int, as_json: bool) -> None:
     if as_json:
         emit_json({"campaign_id": campaign_id, "released": released.jobs, "superseded": released.superseded})
         return
-    click.echo(f"campaign {campaign_id}: {released.jobs} jobs wait again")
+    click.echo(f"campaign {campaign_id}: {waiting(released.jobs)} again")
     if released.superseded:
         click.echo(f"{released.superseded} were cancelled: another job does their work")
 
@@ -107,32 +127,32 @@ def resume_campaign(app: App, campaign_id: int, as_json: bool) -> None:
 @_YES
 @json_option
 @pass_app
-def cancel_campaign(app: App, campaign_id: int, as_json: bool, dry_run: bool, yes: bool) -> None:
+def cancel_campaign(app: App, campaign_id: int, as_json: bool, dry_run: bool, yes: bool) -> int:
     """Cancel what of a campaign waits, and stop what runs.
 
     What was done stays done (campaigns revert brings the texts before it back); a command that still adds to the
-    campaign ends. campaigns retry takes the cancel back.
+    campaign ends. campaigns retry takes the cancel back. Stopped by Ctrl-C or a signal, it tells how many jobs are
+    left; nodes that run go on with the cancel, and nothing of the campaign is begun any more.
     """
-    status = StatusLine()
+    status, stop = StatusLine(), Event()
     with app.connect() as connection:
         jobs = CampaignListing(app.schema).one(connection, campaign_id).jobs_left
         if dry_run:
             _tell_of_dry(campaign_id, jobs, "cancelled", as_json)
-            return
-        require_yes(jobs, "cancelled", {"yes": yes})
-        done = Campaigning(app.jobs).cancel(
-            connection, campaign_id, told=lambda count: status.show(f"{count} jobs cancelled")
-        )
-    status.clear()
-    if as_json:
-        values = {"cancelled": done.cancelled, "requested": done.requested, "unwritten": done.unwritten}
-        emit_json({"campaign_id": campaign_id, **values, "dry_run": False})
-        return
-    click.echo(f"campaign {campaign_id}: {done.cancelled} jobs cancelled")
-    if done.requested:
-        click.echo(f"{done.requested} were asked to stop, but their node has not done so yet: see batchproc status")
-    if done.unwritten:
-        click.echo(f"{done.unwritten} are left: somebody holds their rows; give the command again")
+            return 0
+        require_yes(jobs, "jobs", "cancelled", yes=yes)
+        with stopping_signals(stop.set):
+            done = Campaigning(app.jobs).cancel(
+                connection,
+                campaign_id,
+                told=lambda count: status.show(f"{counted(count, 'job')} cancelled"),
+                stopped=stop.is_set,
+            )
+        status.clear()
+        _print_cancelled(campaign_id, done, as_json=as_json)
+        if stop.is_set():
+            return _tell_of_rest(app, connection, campaign_id)
+    return left_over(done.requested, done.unwritten)
 
 
 @campaigns.command("retry")
@@ -151,7 +171,7 @@ def cancel_campaign(app: App, campaign_id: int, as_json: bool, dry_run: bool, ye
 @pass_app
 def retry_campaign(
     app: App, campaign_id: int, as_json: bool, failure_codes: tuple[str, ...], dry_run: bool, yes: bool
-) -> None:
+) -> int:
     """Try what of a campaign was given up on or cancelled once more, with fresh budgets.
 
     \b
@@ -166,15 +186,16 @@ def retry_campaign(
     with app.connect() as connection:
         found = work.retry(connection, campaign_id, failure_codes=failure_codes, dry=True)
         if not dry_run:
-            require_yes(found.retried, "retried", {"yes": yes})
+            require_yes(found.retried + found.held, "jobs", "retried", yes=yes)
             found = work.retry(
                 connection,
                 campaign_id,
                 failure_codes=failure_codes,
-                told=lambda count: status.show(f"{count} jobs wait again"),
+                told=lambda count: status.show(f"{counted(count, 'job')} retried"),
             )
     status.clear()
     _print_retried(campaign_id, found, dry_run=dry_run, as_json=as_json)
+    return left_over(found.unwritten)
 
 
 campaigns.add_command(revert_campaign)
@@ -184,20 +205,51 @@ def _tell_of_dry(campaign_id: int, jobs: int, done: str, as_json: bool) -> None:
     if as_json:
         emit_json({"campaign_id": campaign_id, done: jobs, "dry_run": True})
     else:
-        click.echo(f"campaign {campaign_id}: {jobs} jobs would be {done}")
+        click.echo(f"campaign {campaign_id}: {counted(jobs, 'job')} would be {done}")
+
+
+def _tell_of_rest(app: App, connection: Connection[TupleRow], campaign_id: int) -> int:
+    left = CampaignListing(app.schema).one(connection, campaign_id).jobs_left
+    click.echo(
+        f"stopped: {counted(left, 'job')} of the campaign {'is' if left == 1 else 'are'} left; give the command again"
+        " to go on (nodes that run do, too)",
+        err=True,
+    )
+    return _STOPPED
+
+
+def _print_cancelled(campaign_id: int, done: CampaignCancelled, *, as_json: bool) -> None:
+    if as_json:
+        values = {"cancelled": done.cancelled, "requested": done.requested, "unwritten": done.unwritten}
+        emit_json({"campaign_id": campaign_id, **values, "dry_run": False})
+        return
+    click.echo(f"campaign {campaign_id}: {counted(done.cancelled, 'job')} cancelled")
+    if done.requested:
+        click.echo(f"{done.requested} were asked to stop, but their node has not done so yet: see batchproc status")
+    if done.unwritten:
+        click.echo(f"{done.unwritten} are left: somebody holds their rows; give the command again")
 
 
 def _print_retried(campaign_id: int, found: Retried, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         values: dict[str, Any] = {
             "retried": found.retried,
+            "held": found.held,
             "superseded": found.superseded,
             "unwritten": found.unwritten,
             "left_alone": dict(sorted(found.left_alone.items())),
         }
         emit_json({"campaign_id": campaign_id, **values, "dry_run": dry_run})
         return
-    click.echo(f"campaign {campaign_id}: {found.retried} jobs {'would wait' if dry_run else 'wait'} again")
+    if found.retried or not found.held:
+        again = f"{counted(found.retried, 'job')} would wait" if dry_run else waiting(found.retried)
+        click.echo(f"campaign {campaign_id}: {again} again")
+    if found.held:
+        click.echo(
+            f"campaign {campaign_id}: {counted(found.held, 'job')}"
+            f" {'would be' if dry_run else 'is' if found.held == 1 else 'are'} held, as it is paused;"
+            f" go on with: batchproc campaigns resume {campaign_id}"
+        )
     if found.superseded:
         click.echo(f"{found.superseded} left as they are: another job does their work")
     if found.unwritten:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from batchproc.cli.app import ID, App, pass_app
-from batchproc.cli.document_revisions import login_name
-from batchproc.cli.job_filters import MANY
+from batchproc.cli.exit_codes import left_over
+from batchproc.cli.job_filters import MANY, require_yes
+from batchproc.cli.login import login_name
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.terminal import StatusLine
-from batchproc.core.errors import UsageError
+from batchproc.core.counted import counted
 from batchproc.ops.reverting import Reverted, Reverting
 
 _STAYS = {
@@ -28,7 +27,7 @@ _STAYS = {
 @click.option("--yes", is_flag=True, help=f"Do not ask, also where more than {MANY} documents change.")
 @json_option
 @pass_app
-def revert_campaign(app: App, campaign_id: int, dry_run: bool, yes: bool, as_json: bool) -> None:
+def revert_campaign(app: App, campaign_id: int, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Give the documents of a campaign back the revision that was current before it.
 
     \b
@@ -44,20 +43,15 @@ def revert_campaign(app: App, campaign_id: int, dry_run: bool, yes: bool, as_jso
     with app.connect() as connection:
         planned = work.count(connection)
         if not dry_run:
-            _require_yes(planned.reverted, yes)
+            require_yes(planned.reverted, "documents", "reverted", yes=yes)
+            documents = counted(planned.reverted, "document")
             done = work.run(
-                connection, told=lambda now: status.show(f"{now.reverted} of {planned.reverted} documents reverted")
+                connection,
+                told=lambda now: status.show(f"{now.reverted} of {documents} reverted"),
             )
     status.clear()
     _print(planned if dry_run else done, campaign_id, dry_run=dry_run, as_json=as_json)
-
-
-def _require_yes(documents: int, yes: bool) -> None:
-    if documents <= MANY or yes:
-        return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(f"{documents} documents would be reverted", "look at it with --dry-run, then give --yes")
-    click.confirm(f"{documents} documents get the text back that they had before. Go on?", abort=True, err=True)
+    return 0 if dry_run else left_over(done.stays["busy"])
 
 
 def _print(done: Reverted, campaign_id: int, *, dry_run: bool, as_json: bool) -> None:
@@ -73,8 +67,10 @@ def _print(done: Reverted, campaign_id: int, *, dry_run: bool, as_json: bool) ->
             }
         )
         return
-    would = "would get" if dry_run else "got"
-    click.echo(f"campaign {campaign_id}: {done.reverted} documents {would} the text back that they had before")
+    would, it = "would get" if dry_run else "got", "it" if done.reverted == 1 else "they"
+    click.echo(
+        f"campaign {campaign_id}: {counted(done.reverted, 'document')} {would} the text back that {it} had before"
+    )
     for reason, documents in stays.items():
         click.echo(f"{documents} {_STAYS[reason]}")
     if done.campaign_id is not None:

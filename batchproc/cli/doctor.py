@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from batchproc.cli.app import App, pass_app
-from batchproc.cli.output import emit_json, json_option
+from batchproc.cli.output import broken, emit_json, json_option
 from batchproc.config import SettingsError, worker_count
 from batchproc.core.errors import BatchprocError
 from batchproc.embedded import default_home
@@ -89,6 +89,10 @@ def _sources(flags: Mapping[str, Any], environ: Mapping[str, str]) -> str:
 def _print(check: Check, said: str | None) -> None:
     """Prints a check; advice that the one before it gave already, ``said``, is not repeated."""
     mark, colour = ("FAILED", "red") if not check.ok else ("warning", "yellow") if check.is_warning else ("ok", "green")
-    click.echo(click.style(f"{mark:<8}", fg=colour) + f"{check.check:<{_NARROW}}  {one_line(check.detail)}")
+    indent = 8 + _NARROW + 2
+    first, *more = broken(f"{mark:<8}{check.check:<{_NARROW}}  {one_line(check.detail)}", indent=indent)
     if check.advice is not None and check.advice != said:
-        click.echo(" " * (8 + _NARROW + 2) + f"what to do: {one_line(check.advice)}")
+        more += broken(" " * indent + f"what to do: {one_line(check.advice)}", indent=indent)
+    click.echo(click.style(first[:8], fg=colour) + first[8:])
+    for line in more:
+        click.echo(line)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import textwrap
 from collections import Counter
 from typing import Any, BinaryIO
@@ -13,6 +11,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.cli.app import AFTER, ID, App, pass_app
+from batchproc.cli.login import login_name
 from batchproc.cli.output import emit_json, json_option, shown, table
 from batchproc.core.errors import UsageError
 from batchproc.documents.diff import WordDiff, by_page, in_sum, line_diff
@@ -23,6 +22,8 @@ from batchproc.ops.restoring import Editor
 
 WIDTH = 80
 LONGEST_WORD = 100
+# Characters of a node's id that tell it from the others; --json has all.
+_NODE = 8
 # Held in memory as a whole: ten thousand pages of 6 kB each.
 LARGEST_TEXT = 64 * 2**20
 
@@ -197,10 +198,11 @@ def _described(past: PastRevision) -> str:
     pages = f"{past.page_count} pages" if past.state == "complete" else f"{past.done_pages} of {past.page_count} pages"
     confidence = f", confidence {past.confidence:.1f}" if past.confidence is not None else ""
     profile = ", ".join(f"{name} {shown(value)}" for name, value in past.profile.items())
+    node = f" on node {str(past.node_id)[:_NODE]}" if past.node_id else ""
     lines = [
         f"{past.engine} {past.engine_version}, {'+'.join(past.languages)}" + (f", {profile}" if profile else ""),
         f"{pages}, {past.failed_pages} failed, {past.words} words{confidence}",
-        f"{shown(past.created_at)}, {past.seconds:.1f} s" + (f" on node {past.node_id}" if past.node_id else ""),
+        f"{shown(past.created_at)}, {past.seconds:.1f} s{node}",
     ]
     if past.kept_versions is not None:
         lines.insert(1, f"with pages taken over that {past.engine} {', '.join(past.kept_versions)} had read")
@@ -251,11 +253,3 @@ def _name_words(name: str, count: int, named: dict[str, int]) -> None:
     text = "  ".join(words) + (f"  and {left} more" if left else "")
     click.echo(f"\n{name}:")
     click.echo(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
-
-
-def login_name() -> str:
-    """Who runs this process, by its user id: the environment's names may say anything."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"uid {os.getuid()}"

@@ -19,7 +19,8 @@ from batchproc.documents.paths import display_path, terminal_path
 from batchproc.documents.store import Document
 from batchproc.log import one_line
 
-_COLUMNS = ("document_id", "tenant", "status", "failure_code", "page_count", "conf", "title", "tags", "path")
+# Of narrow columns but the first: a terminal's 80 cells have to do for all that matters.
+_COLUMNS = ("document_id", "tenant", "status", "title", "code", "conf", "pages", "tags", "path")
 _PAGE_COLUMNS = ("page", "state", "confidence", "words", "rotation", "seconds", "failure_code")
 _MORE_OF_A_PAGE = ("skew", "dpi", "dpi_estimated", "languages", "engine_calls", "kept_from")
 FAILED_PAGES_NAMED = 100
@@ -58,7 +59,7 @@ def list_documents(
 ) -> None:
     """List documents of all tenants, oldest first.
 
-    conf is the confidence of the recognised words of the current revision, 0 to 100.
+    code is the failure code. conf is the confidence of the recognised words of the current revision, 0 to 100.
     """
     with app.connect() as connection:
         tenant_id = app.jobs.tenant(connection, tenant).tenant_id if tenant is not None else None
@@ -66,8 +67,10 @@ def list_documents(
             connection, tenant_id=tenant_id, status=status, failure_code=failure_code, after=after, limit=limit
         )
     rows = [_row(document, as_json) for document in found.documents]
-    if not as_json:  # a narrow column: a terminal's 80 cells have to do for all that matters
-        rows = [row | {"conf": row["confidence"]} for row in rows]
+    if not as_json:
+        rows = [
+            row | {"conf": row["confidence"], "code": row["failure_code"], "pages": row["page_count"]} for row in rows
+        ]
     emit_rows("documents", rows, _COLUMNS, found.next, as_json)
     if failure_code is not None and not found.documents:
         warn_of_code(app, failure_code)

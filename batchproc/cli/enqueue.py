@@ -12,6 +12,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.output import emit_json, json_option
+from batchproc.core.counted import counted
 from batchproc.core.errors import UsageError
 from batchproc.core.job import NewJob
 from batchproc.documents.languages import split_languages
@@ -141,4 +142,4 @@ def _many(app: App, connection: Connection[TupleRow], job: Callable[[JobLine], N
     if as_json:
         emit_json({"enqueued": count})
     else:
-        click.echo(f"{count} jobs")
+        click.echo(counted(count, "job"))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import click
+from psycopg import Connection
+from psycopg.rows import TupleRow
 
 from batchproc.cli.app import App
+from batchproc.core.errors import UsageError
 from batchproc.core.failure_codes import known_codes, unknown_code
 from batchproc.core.limits import CODE
+from batchproc.queue.kind_store import KindStore
 
 
 class FiniteRange(click.FloatRange):
@@ -37,6 +42,14 @@ class FailureCode(click.ParamType[str]):
         if not CODE.match(value):
             self.fail(f"{value!r} is no failure code: they are lower-case letters, digits and _.", param, ctx)
         return str(value)
+
+
+def require_kinds(app: App, connection: Connection[TupleRow], kinds: Iterable[str]) -> None:
+    """Raises UsageError for a kind that no node has made known, no job has, and no handler of these settings: there is
+    nothing of it, and nobody would wonder why."""
+    for kind in kinds:
+        if not KindStore(app.schema).kinds(connection, kind) and kind not in app.registry.specs():
+            raise UsageError(f"there is no kind {kind!r}", "see: batchproc kinds list")
 
 
 def warn_of_code(app: App, code: str) -> None:

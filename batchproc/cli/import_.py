@@ -69,9 +69,9 @@ def import_(
     Files stay where they are and are only ever read. A folder gives its direct files, sorted; those whose name begins
     with a dot are left out unless named themselves, and links to folders are not followed. A link to a file is
     resolved, and has to stay below the storage roots (setting storage.roots; without any, the folder given or the
-    folder of the file given). The same content again, within a tenant, adds a path to the document that is there, and
-    no job, unless its OCR had failed because the original was missing, changed or could not be opened. Names that begin
-    with a dash come after --.
+    folder of the file given); one that is found in a folder has to stay below that folder. The same content again,
+    within a tenant, adds a path to the document that is there, and no job, unless its OCR had failed because the
+    original was missing, changed or could not be opened. Names that begin with a dash come after --.
 
     A language that neither this machine nor a node that runs now has is warned of; the files are imported all the same.
 
@@ -81,9 +81,9 @@ def import_(
 
     --watch is for folders that scanners write into. A file is imported when it has kept its size and times for the
     time of --settle and nobody on this machine has it open for writing; one without content after a minute; one whose
-    name ends in .part, .partial, .filepart, .tmp or .crdownload when it gets another name. It goes on when the folder
-    is unmounted, and with what it finds when that is back. SIGTERM or Ctrl-C ends it, with 0. With --json each file is
-    an object on a line of its own. Such jobs belong to no campaign.
+    name ends in .part, .partial, .filepart, .tmp or .crdownload, in capitals too, when it gets another name. It goes on
+    when the folder is unmounted, and with what it finds when that is back. SIGTERM or Ctrl-C ends it, with 0. With
+    --json each file is an object on a line of its own. Such jobs belong to no campaign.
 
     FILE of --manifest has one JSON object per line: path (relative to FILE's folder), and, if known, external_id,
     language and title.
@@ -109,6 +109,7 @@ def import_(
         spec=spec,
         reread=reread,
         command=_command(paths, tenant, manifest),
+        max_bytes=app.settings.ocr.bounds.max_bytes,
     )
     if watch:
         return watch_folders(app, paths, tenant, options, settle or _SETTLE, as_json=as_json)

@@ -14,6 +14,7 @@ import click
 
 from batchproc.cli.import_progress import ImportProgress
 from batchproc.cli.output import json_text, table
+from batchproc.core.counted import counted
 from batchproc.core.durations import duration
 from batchproc.documents.paths import display_path, terminal_path
 from batchproc.log import one_line
@@ -113,14 +114,14 @@ class ImportOutput:
         seconds = time.monotonic() - self._since
         unread = f" ({self.unread} of them unchanged, and not read again)" if self.unread else ""
         click.echo(
-            f"{self.files} files in {duration(seconds)}, {self.files / max(seconds, 0.001):.0f} a second,"
+            f"{counted(self.files, 'file')} in {duration(seconds)}, {self.files / max(seconds, 0.001):.0f} a second,"
             f" {size(self.bytes_read)} read"
         )
         click.echo(f"{self.imported} imported, {self.known} known already{unread}")
         if self.rejected:
             click.echo(f"{self.rejected.total()} rejected: {_counted(self.rejected)}")
         campaign = f" in campaign {self.campaign_id}" if self.campaign_id is not None else ""
-        click.echo(f"{self.enqueued} jobs enqueued{campaign}")
+        click.echo(f"{counted(self.enqueued, 'job')} enqueued{campaign}")
 
     def _tell_of_failed(self) -> None:
         """Of documents whose last OCR failed: those that are read again, and which command does that for the others."""

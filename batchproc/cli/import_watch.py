@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -23,6 +25,9 @@ from batchproc.ops.imported import Imported, ImportOptions, Rejected
 from batchproc.ops.importing import Import, absolute
 from batchproc.ops.watching import Watch
 
+_SLICE = 1.0
+"""Seconds between signs of life: a watchdog of a few seconds is heeded too."""
+
 
 def watch_folders(
     app: App, paths: tuple[bytes, ...], tenant: str, options: ImportOptions, settle: timedelta, *, as_json: bool
@@ -33,7 +38,7 @@ def watch_folders(
         if not os.path.isdir(folder):  # noqa: PTH112 - pathlib knows no bytes
             raise UsageError(f"{terminal_path(folder)} is no folder", "--watch takes folders; mount or make it first")
     notifier = Notifier.taken_from(os.environ, os.getpid())
-    stop = _Stop()
+    stop = _Stop(notifier.alive)
     # A campaign of it would have no end.
     options = replace(options, command=None)
 
@@ -49,6 +54,7 @@ def watch_folders(
         settle=settle.total_seconds(),
         outage_limit=app.settings.database.outage_limit,
         wait=stop.wait,
+        alive=notifier.alive,
     )
     counts = {Imported: 0, Rejected: 0}
     with stopping_signals(stop.ask):
@@ -73,9 +79,14 @@ def _print(outcome: Imported | Rejected, *, as_json: bool) -> None:
 
 
 class _Stop:
-    """Asked by a signal, which may interrupt this very wait."""
+    """Asked by a signal, which may interrupt this very wait.
 
-    def __init__(self) -> None:
+    Args:
+        alive: called now and then while it waits.
+    """
+
+    def __init__(self, alive: Callable[[], None]) -> None:
+        self._alive = alive
         self._asked = False
         self._readable, self._writable = os.pipe()
 
@@ -88,6 +99,9 @@ class _Stop:
 
     def wait(self, seconds: float) -> bool:
         """Waits so long, or until it is asked; whether it was."""
-        if not self._asked and seconds > 0:
-            wait_readable([self._readable], seconds)
+        until = time.monotonic() + seconds
+        self._alive()
+        while not self._asked and (left := until - time.monotonic()) > 0:
+            wait_readable([self._readable], min(left, _SLICE))
+            self._alive()
         return self._asked

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from threading import Event
 from typing import Any
 
@@ -16,17 +12,21 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.cli.app import App, pass_app
+from batchproc.cli.exit_codes import left_over
 from batchproc.cli.filters import warn_of_code
-from batchproc.cli.job_filters import choosing, filter_of, require_choice, require_yes, since, words_of
+from batchproc.cli.job_filters import choosing, ended_within, filter_of, require_choice, require_yes, words_of
+from batchproc.cli.login import login_name
 from batchproc.cli.output import emit_json, table
 from batchproc.cli.terminal import StatusLine
+from batchproc.core.counted import counted
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, Lane
 from batchproc.engine.signals import stopping_signals
-from batchproc.ops.changing_jobs import Cancel, Change, Changed, change
-from batchproc.queue import cancelling, changing
+from batchproc.ops.changing_jobs import ALREADY, Cancel, Change, Changed, change
+from batchproc.queue import cancelling, changing, job_states
 from batchproc.queue.changing import Changing
 from batchproc.queue.choosing import ChosenJobs
+from batchproc.queue.inspection import Inspection
 
 _WAITING = (JobState.SCHEDULED, JobState.AVAILABLE, JobState.HELD)
 _STOPPED = 130
@@ -63,11 +63,13 @@ _DISCARD = Action(
 _PRIORITISE = Action("prioritise", changing.PRIORITISED, _WAITING, "only jobs that wait have a place in a queue")
 
 _WORDS = {
-    changing.RETRIED: "available again",
+    changing.RETRIED: "waits again",
+    changing.RETRIED_HELD: "held again with its paused campaign: batchproc campaigns list, then resume",
     changing.PRIORITISED: "moved",
     changing.DISCARDED: "given up on",
     cancelling.REQUESTED: "asked to stop, but its node has not done so yet: see batchproc status",
-    changing.UNWRITTEN: "left as it is: somebody holds its row, or the database refused; try again",
+    job_states.UNWRITTEN: "left as it is: somebody holds its row, or the database refused; try again",
+    ALREADY: "left as it is: cancelled already",
     "superseded": "left as it is: a job with the same unique key waits already",
 }
 
@@ -84,7 +86,8 @@ def retry_jobs(app: App, job_ids: tuple[int, ...], as_json: bool, **options: Any
     batchproc jobs retry --campaign 7 --state cancelled   takes a cancel back
     batchproc jobs retry --newer-than 12h --dry-run
 
-    A filter without --state chooses discarded jobs. Of a paused campaign they are held.
+    A filter without --state chooses discarded jobs. Of a paused campaign they are held, and what was cancelled or given
+    up on before it was due waits for that time again.
     """
     return _change(app, _RETRY, job_ids, options, lambda c: lambda ids: Changing(app.schema).retry(c, ids), as_json)
 
@@ -120,7 +123,7 @@ def discard_jobs(app: App, job_ids: tuple[int, ...], as_json: bool, reason: str 
     Unlike a cancel it counts as a failure: a document that has no text yet becomes failed with that code. A running
     job has to be cancelled. What was given up on can be retried.
     """
-    told = {"discarded_by": _login_name()} | ({} if reason is None else {"reason": reason[:2000]})
+    told = {"discarded_by": login_name()} | ({} if reason is None else {"reason": reason[:2000]})
     failing = [spec.name for spec in app.registry.specs().values() if spec.fails_document]
 
     def action(connection: Connection[TupleRow]) -> Change:
@@ -168,17 +171,16 @@ def _change(
     as_json: bool,
 ) -> int:
     require_choice(f"batchproc jobs {action.name}", job_ids, options)
-    if job_ids and options["dry_run"]:
-        raise UsageError("--dry-run goes with a filter", "batchproc jobs show JOB_ID tells of one job")
-    began, stop, status = time.monotonic(), Event(), StatusLine()
+    stop, status = Event(), StatusLine()
     with app.connect() as connection:
         chosen = ChosenJobs(app.schema, connection, filter_of(app, connection, options, action.states))
         groups = [] if job_ids else chosen.groups()
         matched = len(set(job_ids)) if job_ids else sum(group["jobs"] for group in groups)
         if options["dry_run"]:
-            changed = Changed()
+            changed, took = Changed(jobs=_foreseen(app, connection, action, job_ids)), ""
         else:
-            require_yes(matched, action.done, options)
+            require_yes(matched, "jobs", action.done, yes=options["yes"])
+            began = chosen.now()
             slices = [sorted(set(job_ids))] if job_ids else chosen.slices()
             with stopping_signals(stop.set):
                 changed = change(
@@ -186,27 +188,30 @@ def _change(
                     apply(connection),
                     named=bool(job_ids),
                     stop=stop,
-                    tell=lambda jobs: status.show(f"{jobs} of {matched} jobs"),
+                    tell=lambda jobs: None if job_ids else status.show(f"{jobs} of {counted(matched, 'job')}"),
                 )
             status.clear()
+            took = ended_within(began, chosen.now())
     if as_json:
         _emit(action, matched, groups, changed, dry_run=options["dry_run"])
     elif job_ids:
-        _tell_each(action, changed)
+        _tell_each(action, changed, dry_run=options["dry_run"])
     else:
-        _tell(action, matched, groups, changed, options, timedelta(seconds=time.monotonic() - began))
+        _tell(action, matched, groups, changed, options, took)
+    if not matched and action is _RETRY and not options["states"]:
+        _hint_at_cancelled(app, options)
     for code in options["failure_codes"] if not matched else ():
         warn_of_code(app, code)
-    if missing := [job_id for job_id, outcome in changed.jobs.items() if outcome == changing.UNKNOWN]:
+    if missing := [job_id for job_id, outcome in changed.jobs.items() if outcome == job_states.UNKNOWN]:
         raise UsageError(f"there is no job {', '.join(map(str, missing))}", "see: batchproc jobs list")
     if stop.is_set():
         click.echo("stopped: give the command again to go on", err=True)
         return _STOPPED
-    return 1 if changed.outcomes[changing.UNWRITTEN] or changed.outcomes[cancelling.REQUESTED] else 0
+    return left_over(changed.outcomes[job_states.UNWRITTEN], changed.outcomes[cancelling.REQUESTED])
 
 
 def _emit(action: Action, matched: int, groups: list[dict[str, Any]], changed: Changed, *, dry_run: bool) -> None:
-    found = {job_id: outcome for job_id, outcome in changed.jobs.items() if outcome != changing.UNKNOWN}
+    found = {job_id: outcome for job_id, outcome in changed.jobs.items() if outcome != job_states.UNKNOWN}
     emit_json(
         {
             "action": action.name,
@@ -220,13 +225,44 @@ def _emit(action: Action, matched: int, groups: list[dict[str, Any]], changed: C
     )
 
 
-def _tell_each(action: Action, changed: Changed) -> None:
+def _foreseen(app: App, connection: Connection[TupleRow], action: Action, job_ids: Sequence[int]) -> dict[int, str]:
+    """What would become of each of these jobs, by the state that it is in."""
+    states = Inspection(app.schema).states(connection, sorted(set(job_ids)))
+    changeable = (*action.states, JobState.CANCELLED) if action is _RETRY else action.states
+    return {
+        job_id: job_states.UNKNOWN
+        if job_id not in states
+        else action.done
+        if states[job_id] in changeable
+        else str(states[job_id])
+        for job_id in sorted(set(job_ids))
+    }
+
+
+def _tell_each(action: Action, changed: Changed, *, dry_run: bool) -> None:
     for job_id, outcome in changed.jobs.items():
-        if outcome != changing.UNKNOWN:
-            kept = f"left as it is: {action.advice}, this one is {outcome}"
-            click.echo(
-                f"job {job_id}: {outcome if outcome == action.done == 'cancelled' else _WORDS.get(outcome, kept)}"
-            )
+        if outcome == job_states.UNKNOWN:
+            continue
+        told = _WORDS.get(outcome, f"left as it is: {action.advice}, this one is {outcome}")
+        if outcome == action.done and dry_run:
+            told = f"would be {action.done}"
+        elif outcome == action.done == cancelling.CANCELLED:
+            told = outcome
+        click.echo(f"job {job_id}: {told}")
+    done = [str(job_id) for job_id, outcome in changed.jobs.items() if outcome == action.done]
+    if done and action.chosen_again and not dry_run:
+        click.echo(f"to take that back: batchproc jobs retry {' '.join(done)}")
+
+
+def _hint_at_cancelled(app: App, options: dict[str, Any]) -> None:
+    """A retry that finds nothing among the discarded jobs may be meant for cancelled ones."""
+    with app.connect() as connection:
+        chosen = ChosenJobs(app.schema, connection, filter_of(app, connection, options, [JobState.CANCELLED]))
+        cancelled = sum(group["jobs"] for group in chosen.groups())
+    if cancelled:
+        fit, those = ("fits", "it") if cancelled == 1 else ("fit", "those")
+        told = f"{counted(cancelled, 'cancelled job')} {fit} as well: --state cancelled chooses {those}"
+        click.echo(told, err=True)
 
 
 def _tell(
@@ -235,37 +271,26 @@ def _tell(
     groups: list[dict[str, Any]],
     changed: Changed,
     options: dict[str, Any],
-    age: timedelta,
+    took: str,
 ) -> None:
     if options["dry_run"]:
         _tell_groups(action, matched, groups)
         return
     done = changed.outcomes[action.done]
-    click.echo(f"{done} jobs {action.done}")
+    click.echo(f"{counted(done, 'job')} {action.done}")
     for outcome, jobs in sorted(changed.outcomes.items()):
         if outcome != action.done:
-            click.echo(f"{jobs} {_WORDS.get(outcome, f'left as they are: {outcome} by now')}")
+            kept = f"left as {'it is' if jobs == 1 else 'they are'}: {outcome} by now"
+            click.echo(f"{jobs} {_WORDS.get(outcome, kept)}")
     if done and action.chosen_again:
         # What the filter said of the jobs' state and code is no longer so.
-        words = [
-            words_of(options, without=("states", "failure_codes")),
-            action.chosen_again,
-            f"--newer-than {since(age)}",
-        ]
+        words = [words_of(options, without=("states", "failure_codes")), action.chosen_again, took]
         click.echo(f"to take that back: batchproc jobs retry {' '.join(filter(None, words))}")
 
 
 def _tell_groups(action: Action, matched: int, groups: list[dict[str, Any]]) -> None:
-    click.echo(f"{matched} jobs would be {action.done}")
+    click.echo(f"{counted(matched, 'job')} would be {action.done}")
     if groups:
         table(_COLUMNS, [[group[column] for column in _COLUMNS] for group in groups[:_GROUPS_SHOWN]])
     if len(groups) > _GROUPS_SHOWN:
         click.echo(f"... and {len(groups) - _GROUPS_SHOWN} more such groups: --json has all")
-
-
-def _login_name() -> str:
-    """Who runs this process, by its user id: the environment's names may say anything."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"uid {os.getuid()}"

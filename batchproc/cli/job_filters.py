@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.cli.ages import Age
+from batchproc.cli.ages import Age, Moment
 from batchproc.cli.app import ID, App
 from batchproc.cli.filters import FailureCode
 from batchproc.cli.output import json_option
@@ -24,7 +24,8 @@ Command = Callable[..., Any]
 MANY = 10
 """Of more jobs than that a person is asked, unless each was named."""
 
-_FILTERS = ("tenant", "kinds", "states", "failure_codes", "campaign_id", "document_id", "older_than", "newer_than")
+_TIMES = ("older_than", "newer_than", "ended_since", "ended_until")
+_FILTERS = ("tenant", "kinds", "states", "failure_codes", "campaign_id", "document_id", *_TIMES)
 _FLAGS = {
     "tenant": "--tenant",
     "kinds": "--kind",
@@ -60,6 +61,8 @@ def choosing(states: Sequence[JobState]) -> Callable[[Command], Command]:
         click.option("--document", "document_id", type=ID, metavar="ID", help="Only this document's."),
         click.option("--older-than", type=Age(), metavar="AGE", help="Ended, or else enqueued, longer ago: 90d."),
         click.option("--newer-than", type=Age(), metavar="AGE", help="Ended, or else enqueued, within that time: 12h."),
+        click.option("--ended-since", type=Moment(), metavar="TIME", help="Ended at that time (ISO 8601) or later."),
+        click.option("--ended-until", type=Moment(), metavar="TIME", help="Ended at that time or before."),
         click.option("--all", "everything", is_flag=True, help="All of them, where no other filter is given."),
         click.option("--dry-run", is_flag=True, help="Only say which jobs it would be."),
         click.option("--yes", is_flag=True, help=f"Do not ask, though a filter chooses more than {MANY} jobs."),
@@ -102,20 +105,27 @@ def filter_of(
         document_id=options["document_id"],
         older_than=options["older_than"],
         newer_than=options["newer_than"],
+        ended_since=options["ended_since"],
+        ended_until=options["ended_until"],
     )
 
 
-def require_yes(jobs: int, done: str, options: dict[str, Any]) -> None:
-    """Asks a person whether so many jobs are to be changed; raises UsageError where nobody is there to be asked.
+def require_yes(count: int, what: str, done: str, *, yes: bool) -> None:
+    """Asks a person whether so many are to be changed; raises UsageError where nobody is there to be asked.
+
+    Args:
+        what: ``jobs``, ``documents``.
+        done: what they will be, such as ``cancelled``.
+        yes: the answer is known.
 
     Raises:
         click.Abort: the answer is no.
     """
-    if jobs <= MANY or options["yes"]:
+    if count <= MANY or yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(f"{jobs} jobs would be {done}", "look at them with --dry-run, then give --yes")
-    click.confirm(f"{jobs} jobs will be {done}. Go on?", abort=True, err=True)
+        raise UsageError(f"{count} {what} would be {done}", "look at them with --dry-run, then give --yes")
+    click.confirm(f"{count} {what} will be {done}. Go on?", abort=True, err=True)
 
 
 def words_of(options: dict[str, Any], without: Sequence[str] = ()) -> str:
@@ -128,6 +138,10 @@ def words_of(options: dict[str, Any], without: Sequence[str] = ()) -> str:
     return " ".join(words)
 
 
-def since(age: timedelta) -> str:
-    """An age that is surely longer, in minutes, to be given to ``--newer-than``."""
-    return f"{int(age.total_seconds() // 60) + 2}m"
+def ended_within(begin: datetime, end: datetime) -> str:
+    """Words for what ended between these times, whenever they are given; rounded to milliseconds outwards."""
+    first, last = (time.astimezone() for time in (begin, end + timedelta(microseconds=999)))
+    return (
+        f"--ended-since {first.isoformat(timespec='milliseconds')}"
+        f" --ended-until {last.isoformat(timespec='milliseconds')}"
+    )

@@ -10,12 +10,12 @@ from batchproc.cli.ages import Age
 from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.job_changes import COMMANDS
-from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
+from batchproc.cli.output import broken, emit_json, emit_rows, fields, json_option, shown, table
 from batchproc.core.job import JobState
 from batchproc.queue.inspection import Inspection
 
 _COLUMNS = ("job_id", "tenant", "kind", "lane", "state", "attempt", "document_id", "failure_code", "run_at")
-_ATTEMPT_COLUMNS = ("number", "outcome", "error_class", "failure_code", "seconds", "error_type", "detail")
+_ATTEMPT_COLUMNS = ("no", "attempt", "outcome", "error_class", "failure_code", "seconds")
 
 
 @click.group(cls=JsonGroup)
@@ -56,7 +56,10 @@ def list_jobs(app: App, as_json: bool, limit: int, tenant: str | None, **filters
 @json_option
 @pass_app
 def show_job(app: App, job_id: int, as_json: bool) -> None:
-    """Show one job with its args, progress and attempts."""
+    """Show one job with its args, progress and attempts.
+
+    no counts all attempts; attempt counts those since the budgets were fresh, so a retry begins with 1 again.
+    """
     with app.connect() as connection:
         job = Inspection(app.schema).job(connection, job_id)
     if as_json:
@@ -65,8 +68,20 @@ def show_job(app: App, job_id: int, as_json: bool) -> None:
     attempts = job.pop("attempts")
     fields(list(job.items()))
     if attempts:
-        click.echo()
-        table(_ATTEMPT_COLUMNS, [[attempt[column] for column in _ATTEMPT_COLUMNS] for attempt in attempts])
+        _show_attempts(attempts)
+
+
+def _show_attempts(attempts: list[dict[str, Any]]) -> None:
+    """A table, and below it what each says of its error, whole: a table would cut it."""
+    rows = [attempt | {"no": no, "attempt": attempt["number"]} for no, attempt in enumerate(attempts, 1)]
+    click.echo()
+    table(_ATTEMPT_COLUMNS, [[row[column] for column in _ATTEMPT_COLUMNS] for row in rows])
+    for row in rows:
+        told = ": ".join(shown(row[part]) for part in ("error_type", "detail") if row[part])
+        if told:
+            number = f"{row['no']:>2}: "
+            for line in broken(number + told, indent=len(number)):
+                click.echo(line)
 
 
 for _command in COMMANDS:

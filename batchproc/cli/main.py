@@ -61,7 +61,7 @@ class DefaultsToRun(click.Group):
 @click.option("--conf", type=click.Path(path_type=Path), help="Settings file, laid over the defaults.")
 @click.option("--database", metavar="URL", help="PostgreSQL database instead of the configured one.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
-@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
+@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only; no progress.")
 @click.pass_context
 def cli(ctx: click.Context, conf: Path | None, database: str | None, verbose: bool, quiet: bool) -> None:
     """Batch processor for multi-tenant document archives on PostgreSQL.
@@ -81,7 +81,7 @@ def cli(ctx: click.Context, conf: Path | None, database: str | None, verbose: bo
     if verbose or quiet:
         overrides["logging.level"] = "debug" if verbose else "warning"
     ctx.obj = App(
-        lambda changes: config.load(conf, os.environ, changes), overrides, verbose, own_process=ctx.obj is True
+        lambda changes: config.load(conf, os.environ, changes), overrides, verbose, quiet, own_process=ctx.obj is True
     )
 
 

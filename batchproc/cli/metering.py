@@ -22,11 +22,14 @@ def metered(app: App, options: RunOptions) -> Iterator[Meters]:
         if not options.single and (chosen.metrics.textfile is not None or chosen.metrics.port is not None):
             from batchproc.ops.metrics.exporting import exported
 
-            meters.append(stack.enter_context(exported(chosen, app.database_url, for_ever=options.forever)))
+            figures = exported(
+                chosen, app.database_url, for_ever=options.forever, scope=options.scope, window=options.window
+            )
+            meters.append(stack.enter_context(figures))
         if chosen.tracing.exporter is not None:
             from batchproc.ops.metrics.exporting import connector
             from batchproc.ops.tracing import traced
 
-            spans = traced(chosen.tracing.exporter, app.schema, connector(app.database_url))
+            spans = traced(chosen.tracing.exporter, app.schema, connector(app.database_url), options.window)
             meters.append(stack.enter_context(spans))
         yield AllMeters(meters)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from batchproc.cli.app import App
-from batchproc.cli.output import emit_json, fields
+from batchproc.cli.output import broken, emit_json, fields
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Completed, Failed, Outcome
 from batchproc.engine.attempt_notes import AttemptNotes, read_notes
@@ -21,9 +21,9 @@ from batchproc.engine.node import Node, RunOptions, RunReport
 from batchproc.engine.ready import Scope
 from batchproc.engine.workdir import node_folder
 from batchproc.ops import debugging
-from batchproc.ops.bench.schema import ended_by_sigterm
 from batchproc.ops.outcome_text import outcome_line
 from batchproc.ops.peak_memory import PeakMemory
+from batchproc.ops.stopped import ended_by_sigterm
 from batchproc.ops.trying import Trial, Tried, trial
 
 _WORST_FIRST = (3, 1, 0)
@@ -63,7 +63,8 @@ class OnceWatch:
         if self._as_json:
             self.attempts.append(_plain(claim, outcome, seconds, notes, self._seen.bytes))
             return
-        click.echo(outcome_line(claim, outcome, seconds))
+        for line in broken(outcome_line(claim, outcome, seconds), indent=2):
+            click.echo(line)
         used = _used(notes, self._seen.bytes, self._limit)
         if used:
             click.echo(f"  {used}")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
 import click
+from rich.cells import cell_len
 
-from batchproc.cli.tables import laid_out
+from batchproc.cli.tables import EMPTY, laid_out, left_out
 from batchproc.log import one_line
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -55,22 +57,44 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         bool(rows) and all(isinstance(row[i], int | float) or row[i] is None for row in rows)
         for i in range(len(columns))
     ]
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in laid_out(columns, [[shown(value) for value in row] for row in rows], right, width):
+    cells, width = [[shown(value) for value in row] for row in rows], screen_width()
+    for line in laid_out(columns, cells, right, width):
         click.echo(line)
+    if missing := left_out(columns, cells, width):
+        click.echo(f"not shown in {width} columns: {', '.join(missing)}; --json has all", err=True)
+
+
+def screen_width() -> int | None:
+    """Cells that a line may take on the terminal; None elsewhere, where nothing is cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def fields(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Prints ``name  value`` lines."""
+    """Prints ``name  value`` lines; on a terminal long values are broken between words to fit its width."""
     longest = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
-        click.echo(f"{name.ljust(longest)}  {shown(value)}")
+        for line in broken(f"{name.ljust(longest)}  {shown(value)}", indent=longest + 2):
+            click.echo(line)
+
+
+def broken(line: str, *, indent: int) -> list[str]:
+    """The line, on a terminal within its width: what follows the first part is set in. Words stay whole."""
+    width = screen_width()
+    if width is None or cell_len(line) <= width:
+        return [line]
+    parts = textwrap.wrap(line[indent:], max(20, width - indent), break_long_words=False, break_on_hyphens=False)
+    return [line[:indent] + parts[0], *(" " * indent + part for part in parts[1:])]
+
+
+def figure(value: float) -> str:
+    """With three digits, or all before the point: never as a power of ten."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def shown(value: Any) -> str:
     """A value on one line of a terminal, with nothing in it that could move the cursor."""
     if value is None:
-        return "-"
+        return EMPTY
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, datetime):

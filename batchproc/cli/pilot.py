@@ -12,22 +12,22 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.cli.app import App
+from batchproc.cli.node import database_server, node_of, waiting
 from batchproc.cli.output import emit_json, table
 from batchproc.cli.progress import ProgressLine
 from batchproc.config import worker_count
+from batchproc.core.counted import counted
 from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, Lane
 from batchproc.core.versions import is_older
-from batchproc.database import connect
 from batchproc.documents.readings import Reading
 from batchproc.engine import guardian, signals
-from batchproc.engine.node import Node, RunOptions
-from batchproc.engine.pool.processes import ProcessId, read_stat
+from batchproc.engine.node import RunOptions
 from batchproc.engine.ready import Scope
 from batchproc.ops import campaign_result
 from batchproc.ops.campaign_result import CampaignResult
-from batchproc.ops.reprocessing import Reprocessed
+from batchproc.ops.reprocessing import BEGUN, Reprocessed
 from batchproc.queue.campaign_listing import CampaignListing, FailedJobs
 from batchproc.queue.inspection import Inspection
 from batchproc.version import __version__
@@ -70,20 +70,13 @@ def run_pilot(app: App, pilot: Pilot, as_json: bool) -> int:
     """
     if not app.own_process:
         return _run(app, pilot, as_json)
-    return guardian.guarded(lambda: _run(app, pilot, as_json), lambda: _database_server(app))
+    return guardian.guarded(lambda: _run(app, pilot, as_json), lambda: database_server(app))
 
 
 def _run(app: App, pilot: Pilot, as_json: bool) -> int:
-    with ProgressLine(lambda: _waiting(app, pilot.scope), signals.heard) as watch:
-        node = Node(
-            app.settings,
-            app.database_url,
-            app.direct_url,
-            watch.observe,
-            log_to_stderr=app.log_to_stderr,
-            revive=app.server.revive if app.is_embedded else lambda: None,
-        )
-        report = node.run(RunOptions(workers=worker_count(app.settings), scope=pilot.scope))
+    with ProgressLine(lambda: waiting(app, pilot.scope), signals.heard, quiet=app.quiet) as watch:
+        options = RunOptions(workers=worker_count(app.settings), scope=pilot.scope, pilot=True)
+        report = node_of(app, watch.observe).run(options)
     with app.connect() as connection:
         if not report.stopped:
             _await_others(app, connection, pilot)
@@ -99,19 +92,6 @@ def _await_others(app: App, connection: Connection[TupleRow], pilot: Pilot) -> N
         if signals.heard():
             break
         time.sleep(_LOOK_SECONDS)
-
-
-def _waiting(app: App, scope: Scope) -> int:
-    with connect(app.database_url) as connection:
-        return Inspection(app.schema).count_due(
-            connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
-        )
-
-
-def _database_server(app: App) -> list[ProcessId]:
-    pid = app.server.pid if app.is_embedded else None
-    stat = read_stat(pid) if pid is not None else None
-    return [stat.process] if stat is not None else []
 
 
 def _show(app: App, connection: Connection[TupleRow], pilot: Pilot, as_json: bool) -> None:
@@ -137,6 +117,7 @@ def _plain(pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs],
         "fits": pilot.fits,
         "enqueued": pilot.done.enqueued,
         "already_queued": pilot.done.already_queued,
+        "left_alone": dict(sorted(pilot.done.left_alone.items())),
         "left": left,
         "failures": _by_code(failures),
         "result": campaign_result.plain(result),
@@ -153,12 +134,15 @@ def told(pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs], l
     done = pilot.done
     if done.campaign_id is None:
         queued = f"; {done.already_queued:,} wait as another pilot's" if done.already_queued else ""
-        return [f"no documents to read as a pilot{queued}"]
-    text = [f"campaign {done.campaign_id}: a pilot of {done.enqueued:,} documents, of {pilot.fits:,} that fit"]
+        return [f"no documents to read as a pilot{queued}", *_left_out(done)]
+    fit = "fits" if pilot.fits == 1 else "fit"
+    pilots = f"a pilot of {counted(done.enqueued, 'document')}, of {pilot.fits:,} that {fit}"
+    text = [f"campaign {done.campaign_id}: {pilots}"]
     text += campaign_result.lines(result)
     if failures:
         codes = ", ".join(f"{code} {jobs:,}" for code, jobs in _by_code(failures).items())
         text.append(f"not read      {codes}")
+    text += _left_out(done)
     if left:
         text.append(f"still to read {left:,}: batchproc run, then batchproc campaigns show {done.campaign_id}")
     if (estimate := _estimated(pilot.fits, result)) and pilot.fits > done.enqueued:
@@ -166,6 +150,11 @@ def told(pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs], l
         time_told = f"{duration(estimate['seconds'])} of one worker"
         text.append(f"all that fit  about {gained} words gained, {lost} lost, {time_told}")
     return text
+
+
+def _left_out(done: Reprocessed) -> list[str]:
+    begun = done.left_alone[BEGUN]
+    return [f"left out      {begun:,} that a job has begun to read, and not ended"] if begun else []
 
 
 def _estimated(fits: int, result: CampaignResult) -> dict[str, int]:

@@ -11,10 +11,13 @@ from types import TracebackType
 import click
 import psycopg
 
+from batchproc.cli.terminal import show_over
 from batchproc.core.durations import duration
 from batchproc.core.errors import BatchprocError
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Failed, Outcome
+from batchproc.engine.window import Window, patience
+from batchproc.queue.inspection import Due
 
 _EVERY = 1.0
 # The time left is told from the rate of this many seconds back, so that it follows a change of the work.
@@ -25,11 +28,22 @@ class ProgressLine:
     """Done, failed, rate and time left on stderr, if that is a terminal; else nothing.
 
     Args:
-        waiting: counts the jobs that are due in the run's scope; called in a thread of this class.
+        waiting: counts the jobs that are due and that run in the run's scope; called in a thread of this class.
         stopping: whether the run was asked to stop.
+        window: of the run; it is not held up beyond its end.
+        quiet: show nothing.
     """
 
-    def __init__(self, waiting: Callable[[], int], stopping: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        waiting: Callable[[], Due],
+        stopping: Callable[[], bool] = lambda: False,
+        window: Window | None = None,
+        *,
+        quiet: bool = False,
+    ) -> None:
+        self._quiet = quiet
+        self._window = window
         self._waiting = waiting
         self._stopping = stopping
         self._done = 0
@@ -44,7 +58,8 @@ class ProgressLine:
         self._failed += isinstance(outcome, Failed)
 
     def __enter__(self) -> ProgressLine:
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self._quiet:
+            click.echo("\rstarting\x1b[K", nl=False, err=True)
             self._thread.start()
         return self
 
@@ -53,7 +68,7 @@ class ProgressLine:
     ) -> None:
         if self._thread.is_alive():
             self._stop.set()
-            self._thread.join()
+            self._thread.join(patience(self._window, _EVERY))
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def _show(self) -> None:
@@ -61,16 +76,20 @@ class ProgressLine:
             now = time.monotonic()
             self._history = [(at, done) for at, done in self._history if now - at <= _WINDOW] or self._history[-1:]
             self._history.append((now, self._done))
-            click.echo(f"\r{self._line()}\x1b[K", nl=False, err=True)
+            line = self._line()  # which may take its time
+            if not self._stop.is_set():
+                show_over(line)
 
     def _line(self) -> str:
         (since, before), (now, done) = self._history[0], self._history[-1]
         rate = (done - before) / max(0.001, now - since)
-        line = f"{done} done, {self._failed} failed, {rate:.1f}/s"
+        failed = f" ({self._failed} of them failed)" if self._failed else ""
+        line = f"{done} done{failed}, {rate:.1f}/s"
         if self._stopping():
             return line + ", stopping: running jobs may end (Ctrl-C: at once)"
         try:
-            waiting = self._waiting()
+            due = self._waiting()
         except (psycopg.Error, BatchprocError):
             return line
-        return line + f", {waiting} wait" + (f", about {duration(waiting / rate)} left" if rate > 0 else "")
+        line += f", {due.running} running, {due.waiting} wait"
+        return line + (f", about {duration(due.waiting / rate)} left" if rate > 0 and due.waiting else "")

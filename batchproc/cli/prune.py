@@ -10,6 +10,7 @@ import click
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.terminal import StatusLine
+from batchproc.core.counted import counted
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState
 from batchproc.engine.signals import stopping_signals
@@ -76,7 +77,7 @@ def prune(
         batches = Pruning(app.schema).batches(connection, age, wanted, dry=dry_run)
         for batch in paced(batches, stop, rest=0 if dry_run else REST):
             done += batch
-            status.show(f"{done.jobs.total()} jobs")
+            status.show(counted(done.jobs.total(), "job"))
     status.clear()
     _print(done, age, dry_run=dry_run, stopped=stop.is_set(), as_json=as_json)
     return _STOPPED if stop.is_set() else 0
@@ -99,9 +100,11 @@ def _print(done: Pruned, age: timedelta, *, dry_run: bool, stopped: bool, as_jso
         )
         return
     would = "would be deleted" if dry_run else "deleted"
-    click.echo(f"{done.jobs.total()} jobs {would}: " + ", ".join(f"{n} {state}" for state, n in by_state.items()))
+    states = ", ".join(f"{n} {state}" for state, n in by_state.items())
+    click.echo(f"{counted(done.jobs.total(), 'job')} {would}: {states}")
     if done.runs or done.nodes:
-        click.echo(f"{done.runs} runs and {done.nodes} nodes {'would be ' if dry_run else ''}forgotten")
+        forgotten = f"{counted(done.runs, 'run')} and {counted(done.nodes, 'node')}"
+        click.echo(f"{forgotten} {'would be ' if dry_run else ''}forgotten")
     if done.left:
         click.echo(f"{done.left} left to the next prune: somebody held them, or the database refused (see the log)")
     if stopped:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import click
 
-from batchproc.cli.app import ID, App, pass_app
-from batchproc.cli.output import emit_json, fields, json_option, shown, table
+from batchproc.cli.app import AFTER, ID, App, pass_app
+from batchproc.cli.output import emit_json, fields, json_option, screen_width, shown, table
+from batchproc.cli.report_list import list_runs
 from batchproc.core.durations import duration
 from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.documents.paths import terminal_path
 from batchproc.ops import campaign_result
+from batchproc.ops.failure_lines import example, many
 from batchproc.ops.report import Report, gather_campaign, gather_run, html
-from batchproc.ops.report.words import group_title, head, verdict
+from batchproc.ops.report.model import FailureExample
+from batchproc.ops.report.words import group_title, head, retaken, verdict
 from batchproc.ops.summary import on_screen
+from batchproc.whole_file import write_whole
 
 _FAILURES = 20
 _TENANTS = 20
@@ -32,9 +35,21 @@ _TENANTS = 20
     metavar="FILE",
     help="Write one page with charts, which needs nothing else; - for stdout.",
 )
+@click.option("--list", "listed", is_flag=True, help="List the runs instead, the newest first.")
+@click.option("--after", type=AFTER, default=0, metavar="ID", help="With --list: continue behind this run.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Runs a page.")
 @json_option
 @pass_app
-def report(app: App, run_id: int | None, campaign_id: int | None, page: Path | None, as_json: bool) -> None:
+def report(
+    app: App,
+    run_id: int | None,
+    campaign_id: int | None,
+    page: Path | None,
+    listed: bool,
+    after: int,
+    limit: int,
+    as_json: bool,
+) -> None:
     """Report what a run did: the newest, RUN, or what the jobs of a campaign did.
 
     \b
@@ -42,11 +57,19 @@ def report(app: App, run_id: int | None, campaign_id: int | None, page: Path | N
     batchproc report 12 --html night.html     run 12, as a page with charts
     batchproc report --campaign 3             a campaign, so far
     batchproc report 12 --json
+    batchproc report --list                   which runs there were
 
+    The newest is the newest that did something; runs of one job (--once) and of pilots count only where there is no
+    other.
     Throughput, use of the workers, waits by tenant, failures by code with what to do about them, the slowest documents,
     and what became of the texts that the documents had before. All tenants are in it. It counts attempts that are still
     there: prune deletes those of jobs that ended long ago.
     """
+    if listed:
+        if run_id is not None or campaign_id is not None or page is not None:
+            raise UsageError("--list is of all runs", "leave out RUN, --campaign and --html")
+        list_runs(app, after, limit, as_json)
+        return
     if run_id is not None and campaign_id is not None:
         raise UsageError("a report is on a run or on a campaign", "leave out RUN or --campaign")
     with app.connect() as connection:
@@ -65,35 +88,16 @@ def report(app: App, run_id: int | None, campaign_id: int | None, page: Path | N
 
 
 def _write(page: Path, text: str) -> None:
-    """Writes the file in one step: who has it open, or serves it, never sees half of it."""
     if page == Path("-"):
         click.echo(text, nl=False)
         return
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=page.parent, prefix=f".{page.name}.", delete=False
-        ) as file:
-            written = Path(file.name)
-            try:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                written.chmod(0o666 & ~_umask())
-                written.replace(page)
-            except BaseException:
-                written.unlink(missing_ok=True)
-                raise
+        write_whole(page, text.encode(), durable=True)
     except OSError as error:
         raise EnvironmentFault(
             f"the page cannot be written to {terminal_path(os.fsencode(page))}: {error.strerror}",
             "name a file in a folder that is yours",
         ) from None
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _show(found: Report) -> None:
@@ -105,6 +109,8 @@ def _show(found: Report) -> None:
         click.echo(f"{subject.pruned:,} of its attempts have been pruned, and are not counted here")
     click.echo()
     fields([(what, figure) for what, figure in head(found)])
+    if told := retaken(found):
+        click.echo(told)
     _show_failures(found)
     _section(
         "What was done, by kind",
@@ -146,16 +152,19 @@ def _show_failures(found: Report) -> None:
     if not found.failures:
         return
     click.echo("\nWhat to look at")
+    width = screen_width()
     for group in found.failures[:_FAILURES]:
         for line in on_screen([f"{group.tenant}: {group_title(group)}: {group.advice}"]):
             click.echo(line)
-        for example in group.examples:
-            document = "" if example.document_id is None else f" document {example.document_id}"
-            path = "" if example.path is None else f" {shown(example.path)}"
-            detail = "" if not example.detail else f" ({shown(example.detail)})"
-            click.echo(f"    job {example.job_id} {example.kind}{document}{path}{detail}")
+        for failed in group.examples:
+            click.echo(f"    {_example(failed, None if width is None else width - 4)}")
     if (more := found.failure_groups - min(len(found.failures), _FAILURES)) > 0:
-        click.echo(f"and {more:,} more such groups; --json and --html have more of them")
+        click.echo(f"and {many(more, 'more such group')}; --json and --html have more of them")
+
+
+def _example(failed: FailureExample, width: int | None) -> str:
+    path = None if failed.path is None else shown(failed.path)
+    return example(failed.job_id, failed.kind, failed.document_id, path, failed.detail, width)
 
 
 def _section(title: str, columns: tuple[str, ...], rows: list[list[object]], more: int = 0) -> None:

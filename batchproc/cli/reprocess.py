@@ -19,18 +19,24 @@ from batchproc.cli.pilot import Pilot, pilot_scope, require_readers, run_pilot
 from batchproc.cli.selection_options import choosing_documents, filter_of, require_choice
 from batchproc.cli.terminal import StatusLine
 from batchproc.config.loading import worker_count
+from batchproc.core.counted import counted
 from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
 from batchproc.core.failure_codes import BAD_CONTENT
 from batchproc.core.job import Lane
 from batchproc.documents.languages import hint_problem, split_languages
 from batchproc.log import one_line
-from batchproc.ops.estimates import DAYS, Estimates
+from batchproc.ops.estimates import Estimates
 from batchproc.ops.languages import LanguageCheck
-from batchproc.ops.reprocessing import Reprocessed, Reprocessing, Wish
+from batchproc.ops.reprocessing import BEGUN, Reprocessed, Reprocessing, Wish
 from batchproc.queue.campaign_listing import CampaignListing
+from batchproc.queue.nights import PAST_DAYS
 
-_REASONS = {"person": "have a person's text", "no_text": "have no text to classify"}
+_REASONS = {
+    "person": "have a person's text",
+    "no_text": "have no text to classify",
+    BEGUN: "have begun to be read by a job, whose pages a pilot does not take",
+}
 _MOST_NAMED = 20
 _READING_EVERYTHING = ("redo", "force")
 
@@ -76,7 +82,8 @@ def reprocess(
     asks for them, and text that a person made always. Those of paused tenants are enqueued, and wait.
 
     --pilot N reads N documents at once, together with the machines that run: their new text stays beside the current
-    one, nothing else of them changes, and what would be gained and lost is told, with the documents to look at.
+    one, nothing else of them changes, and what would be gained and lost is told, with the documents to look at. Those
+    that a job has begun to read, and not ended, are left out and counted.
 
     How far it is tells campaigns show, campaigns cancel stops it, and campaigns revert brings back the text before.
     """
@@ -92,15 +99,16 @@ def reprocess(
     wish = _wish(options, entry.spec.lane, app.settings.run.accept_codes, pilot=pilot is not None)
     work = Reprocessing(app.jobs, entry, wish, _command(options, limit=limit, pilot=pilot), options["tenant"])
     status = StatusLine()
-    fits = 0
+    fits = begun = 0
     with app.connect() as connection:
         _check_languages(app, connection, wish)
         chosen = filter_of(app, connection, options)
         if pilot is not None:
             require_readers(app, connection)
-            chosen, fits = work.sample(connection, chosen, pilot)
+            chosen, fits, begun = work.sample(connection, chosen, pilot)
         done = work.run(connection, chosen, limit=limit, dry=dry_run, told=lambda now: status.show(_so_far(now)))
-        estimates = Estimates(CampaignListing(app.schema).past(connection, DAYS))
+        done.left_alone.update({BEGUN: begun} if begun else {})
+        estimates = Estimates(CampaignListing(app.schema).past(connection, PAST_DAYS))
     status.clear()
     if runs:
         return run_pilot(app, Pilot(done, fits, pilot_scope(chosen.tenant_id, wish.lane)), as_json)
@@ -112,8 +120,13 @@ def reprocess(
     return 0
 
 
+def _unread(documents: int) -> str:
+    have, count = ("has", "counts") if documents == 1 else ("have", "count")
+    return f"{counted(documents, 'document')} {have} not been read, and {count} as others do"
+
+
 def _so_far(done: Reprocessed) -> str:
-    return f"{done.selected} documents selected, {done.enqueued} to be read"
+    return f"{counted(done.selected, 'document')} selected, {done.enqueued} to be read"
 
 
 def _check_languages(app: App, connection: Connection[TupleRow], wish: Wish) -> None:
@@ -195,15 +208,15 @@ class _Estimate:
         self.seconds = None if self.worker_seconds is None else self.worker_seconds / at_a_time
 
     def lines(self) -> list[str]:
-        guessed = f" ({self.pages_unknown} documents have not been read, and count as others do)"
-        lines = [f"{self.pages} pages{guessed if self.pages_unknown else ''}"] if self.kind == "ocr" else []
+        guessed = f" ({_unread(self.pages_unknown)})"
+        lines = [f"{counted(self.pages, 'page')}{guessed if self.pages_unknown else ''}"] if self.kind == "ocr" else []
         if self.worker_seconds is None or self.seconds is None:
-            return [*lines, f"no estimate of the time: nothing of that kind was done in the last {DAYS} days"]
+            return [*lines, f"no estimate of the time: nothing of that kind was done in the last {PAST_DAYS} days"]
         each = f": {self.worker_seconds / self.pages:.2g} s a page" if self.kind == "ocr" and self.pages else ""
         return [
             *lines,
             f"about {duration(self.seconds)} with {self.workers} workers, {duration(self.worker_seconds)} of one,"
-            f" by the last {DAYS} days{each}",
+            f" by the last {PAST_DAYS} days{each}",
         ]
 
 
@@ -230,7 +243,8 @@ def _print(done: Reprocessed, told: _Estimate, *, dry_run: bool, pilot: bool, as
         )
         return
     would = "would be enqueued" if dry_run else "enqueued"
-    click.echo(f"{done.selected} documents selected: {done.enqueued} {would}, {done.already_queued} queued already")
+    selected = f"{counted(done.selected, 'document')} selected"
+    click.echo(f"{selected}: {done.enqueued} {would}, {done.already_queued} queued already")
     if done.queued_otherwise:
         differing = ", ".join(f"{name} of {count}" for name, count in sorted(done.differs_in.items()))
         click.echo(

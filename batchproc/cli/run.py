@@ -11,6 +11,7 @@ import click
 
 from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.metering import metered
+from batchproc.cli.node import database_server, node_of, waiting
 from batchproc.cli.once import OnceWatch, try_file
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.progress import ProgressLine
@@ -19,15 +20,12 @@ from batchproc.cli.until import parse_until
 from batchproc.config import worker_count
 from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.core.job import Lane
-from batchproc.database import connect
 from batchproc.engine import guardian, signals
-from batchproc.engine.node import Node, RunOptions
-from batchproc.engine.pool.processes import ProcessId, read_stat
+from batchproc.engine.node import RunOptions
 from batchproc.engine.ready import Scope
 from batchproc.engine.sd_notify import Notifier
 from batchproc.engine.window import Window
 from batchproc.ops import debugging, summary
-from batchproc.queue.inspection import Inspection
 
 
 @click.command()
@@ -84,7 +82,7 @@ def run(
     _set_up_log(app, keep=once or forever)
     if file is not None:
         return _with_file(app, file, job_id, tenants, kinds, in_process, as_json)
-    with app.connect() as connection:
+    with app.connect(window) as connection:
         scope = Scope(
             frozenset(app.jobs.tenant(connection, slug).tenant_id for slug in tenants),
             frozenset(kinds),
@@ -107,7 +105,7 @@ def run(
     try:
         return guardian.guarded(
             lambda: _run_node(app, options, once, as_json, notifier),
-            lambda: _database_server(app),
+            lambda: database_server(app),
             hangups_reload=forever and not signals.has_terminal(),
         )
     except EnvironmentFault:
@@ -133,20 +131,18 @@ def _with_file(
     if in_process or not app.own_process:
         return tried()
     app.connect().close()  # an embedded server is started, and migrated, by this process
-    return guardian.guarded(tried, lambda: _database_server(app))
+    return guardian.guarded(tried, lambda: database_server(app))
 
 
 def _run_node(app: App, options: RunOptions, once: bool, as_json: bool, notifier: Notifier) -> int:
     once_watch = OnceWatch(app.settings.pool.memory_limit_mb, as_json) if once else None
-    progress = once_watch or ProgressLine(lambda: _waiting(app, options.scope), signals.heard)
+    progress = once_watch or ProgressLine(
+        lambda: waiting(app, options.scope), signals.heard, options.window, quiet=app.quiet
+    )
     with metered(app, options) as meters, progress as watch:
-        node = Node(
-            app.settings,
-            app.database_url,
-            app.direct_url,
+        node = node_of(
+            app,
             watch.observe,
-            log_to_stderr=app.log_to_stderr,
-            revive=app.server.revive if app.is_embedded else lambda: None,
             notifier=notifier,
             read_again=app.read_settings_again,
             notes=once_watch.notes if once_watch is not None else None,
@@ -154,15 +150,8 @@ def _run_node(app: App, options: RunOptions, once: bool, as_json: bool, notifier
         )
         report = node.run(options)
     attempts = {"attempts": once_watch.attempts} if once_watch else {}
-    show_summary(app, report, as_json, quiet=not once and not sys.stdout.isatty(), more=attempts)
+    show_summary(app, report, as_json, quiet=not once and not sys.stdout.isatty(), more=attempts, window=options.window)
     return report.exit_code
-
-
-def _database_server(app: App) -> list[ProcessId]:
-    """The embedded server, which a node may have started again; it outlives every run."""
-    pid = app.server.pid if app.is_embedded else None
-    stat = read_stat(pid) if pid is not None else None
-    return [stat.process] if stat is not None else []
 
 
 def _check_flags(
@@ -196,10 +185,3 @@ def _in_process(app: App, job_id: int | None, scope: Scope, as_json: bool) -> in
     elif not report.counts.claimed:
         click.echo("no job is due")
     return report.exit_code
-
-
-def _waiting(app: App, scope: Scope) -> int:
-    with connect(app.database_url) as connection:
-        return Inspection(app.schema).count_due(
-            connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
-        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,7 +18,7 @@ from batchproc.cli.filters import FailureCode, FiniteRange
 from batchproc.core.errors import UsageError
 from batchproc.documents.languages import hint_problem
 from batchproc.documents.paths import path_from_text
-from batchproc.documents.selection import Filter, path_patterns
+from batchproc.documents.selection import Filter, patterns_between
 from batchproc.ops.selecting import data_beginning, data_out_of_date, rules_now, versions_before
 from batchproc.setting_types import parse_size
 
@@ -62,7 +63,7 @@ _OPTIONS = (
         multiple=True,
         metavar="PATTERN",
         help="Imported from this file or from below this folder, or from a path in which * stands for anything;"
-        " repeatable.",
+        " repeatable. One that is not here is read as --json shows it: \\x2a is the byte *.",
     ),
     click.option(
         "--below-confidence",
@@ -198,14 +199,26 @@ def _languages(given: tuple[str, ...]) -> list[str] | None:
 
 
 def _patterns(given: str) -> list[bytes]:
-    """A path as the shell gave it, or as JSON shows it; relative to the current folder."""
-    try:
-        path = path_from_text(given)
-    except UnicodeEncodeError:  # bytes that are no UTF-8
-        path = os.fsencode(given)
-    if b"*" not in path:
+    """A path as the shell gave it, where that is there, else as JSON shows it; relative to the current folder."""
+    parts = given.split("*")  # before the text is undone: what stands there as \\x2a is no pattern
+    if len(parts) == 1:
+        is_there = os.path.lexists(given)
         # As an import resolves it.
-        return path_patterns(os.path.realpath(path))
-    if not path.startswith((b"/", b"*")):
+        return patterns_between([os.path.realpath(_path_of(given, as_given=is_there))])
+    if not given.startswith(("/", "*")):
         raise UsageError(f"--path {given[:80]!r} is relative", "with a * in it, begin it with / or *")
-    return path_patterns(path)
+    folder = parts[0].rpartition("/")[0]
+    is_there = "\\x" in folder and Path(folder).is_dir()
+    return patterns_between([_path_of(part, as_given=is_there) for part in parts])
+
+
+def _path_of(text: str, *, as_given: bool) -> bytes:
+    if as_given or "\\x" not in text:
+        return os.fsencode(text)
+    try:
+        path = path_from_text(text)
+    except UnicodeEncodeError:  # bytes that are no UTF-8
+        return os.fsencode(text)
+    if b"\0" in path:
+        raise UsageError(f"--path {text[:80]!r}: no path holds a NUL character", "leave the \\x00 out")
+    return path

@@ -11,8 +11,8 @@ from batchproc.cli import status_watch
 from batchproc.cli.ages import Age
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.filters import FiniteRange
-from batchproc.cli.output import emit_json, json_option, shown, table
-from batchproc.cli.status_check import CheckCommand, check
+from batchproc.cli.output import broken, emit_json, figure, json_option, shown, table
+from batchproc.cli.status_check import CheckCommand, Checked, check
 from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
 from batchproc.ops.watching_status import told_rate
@@ -38,20 +38,39 @@ _NODE_COLUMNS = ("node_id", "host", "pid", "slots", "running", "alive", "jobs_pe
     metavar="DURATION",
     help="With --check: so old may the last night that went well be, and the longest wait.",
 )
+@click.option("--tenant", "tenants", multiple=True, metavar="SLUG", help="With --check: only this tenant. Repeatable.")
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="With --check: only this kind. Repeatable.")
+@click.option("--lane", type=click.Choice(["interactive", "bulk"]), help="With --check: only this lane.")
 @json_option
 @pass_app
-def status(app: App, as_json: bool, watches: bool, interval: float, checks: bool, max_age: timedelta) -> int | None:
+def status(
+    app: App,
+    as_json: bool,
+    watches: bool,
+    interval: float,
+    checks: bool,
+    max_age: timedelta,
+    tenants: tuple[str, ...],
+    kinds: tuple[str, ...],
+    lane: str | None,
+) -> int | None:
     """Show what waits, what runs, and which nodes there are.
 
     \b
     batchproc status                        now, from any machine
     batchproc status --watch                drawn anew every 2 s; q quits
     batchproc status --check --max-age 26h  exits as monitoring plugins do
+    batchproc status --check --lane bulk    of nights that are for that lane
+
+    A check looks at runs over everything that it is asked about. So one with --tenant, --kind or --lane, where the
+    night has them, is checked with the same. --once and pilots are nobody's night.
     """
     if watches and (checks or as_json):
         raise UsageError("--watch draws on a terminal", "leave out --check and --json")
     if checks:
-        return check(app, max_age, as_json)
+        return check(app, max_age, Checked(tenants, kinds, lane), as_json)
+    if tenants or kinds or lane:
+        raise UsageError("--tenant, --kind and --lane go with --check", "batchproc jobs list has them, too")
     if watches:
         status_watch.require_terminal()
         status_watch.watch(app.schema, app.connect, interval)
@@ -71,9 +90,13 @@ def _show(app: App, as_json: bool) -> None:
     if as_json:
         emit_json({"queues": queues, "slots": slots, "nodes": nodes, "totals": totals, "jobs_per_minute": rate})
         return
-    click.echo("  ".join(f"{state} {shown(jobs)}" for state, jobs in totals.items()))
+    # A state and its number stay on one line.
+    for line in broken(
+        "  ".join(f"{state}\N{NO-BREAK SPACE}{shown(jobs)}" for state, jobs in totals.items()), indent=0
+    ):
+        click.echo(line.replace("\N{NO-BREAK SPACE}", " "))
     if rate is not None:
-        click.echo(f"{rate:.3g} jobs a minute, of the last minute")
+        click.echo(f"{figure(rate)} jobs a minute, of the last minute")
     for columns, rows in (
         (_QUEUE_COLUMNS, queues),
         (_SLOT_COLUMNS, [_slot(slot) for slot in slots]),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 import click
 import psycopg
 
 from batchproc.cli.app import App
+from batchproc.cli.filters import require_kinds
 from batchproc.cli.output import emit_json
 from batchproc.core.errors import BatchprocError
+from batchproc.core.job import Lane
 from batchproc.log import one_line, redact
 from batchproc.ops.status_check import Verdict, judge, unknown
 from batchproc.queue.inspection_night import look_at_night
@@ -19,31 +22,52 @@ class CheckCommand(click.Command):
     """With ``--check`` an option that is wrong ends with 3 (unknown), not with 2, which would be critical."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        asked = "--check" in args
+        asked, as_json = "--check" in args, "--json" in args  # parsing takes them out
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             if not asked:
                 raise
-            click.echo(unknown(f"{error.format_message()} See: {ctx.command_path} --help").line(0))
+            _print(unknown(f"{error.format_message()} See: {ctx.command_path} --help"), 0, as_json=as_json)
             ctx.exit(3)
 
 
-def check(app: App, max_age: timedelta, as_json: bool) -> int:
+@dataclass(frozen=True)
+class Checked:
+    """What the nights are to be for; empty means all."""
+
+    tenants: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    lane: str | None = None
+
+
+def check(app: App, max_age: timedelta, checked: Checked, as_json: bool) -> int:
     """Prints the verdict; its exit code."""
     seconds = max_age.total_seconds()
-    verdict = _judged(app, seconds)
-    if as_json:
-        emit_json(verdict.plain())
-    else:
-        click.echo(one_line(verdict.line(seconds)))
+    verdict = _judged(app, seconds, checked)
+    _print(verdict, seconds, as_json=as_json)
     return int(verdict.level)
 
 
-def _judged(app: App, max_age: float) -> Verdict:
+def _print(verdict: Verdict, max_age: float, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(verdict.plain())
+    else:
+        click.echo(one_line(verdict.line(max_age)))
+
+
+def _judged(app: App, max_age: float, checked: Checked) -> Verdict:
     try:
         with app.connect() as connection:
-            return judge(look_at_night(connection, app.schema), max_age)
+            require_kinds(app, connection, checked.kinds)
+            night = look_at_night(
+                connection,
+                app.schema,
+                tenant_ids=[app.jobs.tenant(connection, slug).tenant_id for slug in checked.tenants],
+                kinds=checked.kinds,
+                lanes=[Lane[checked.lane.upper()]] if checked.lane else [],
+            )
+            return judge(night, max_age)
     except BatchprocError as error:
         return unknown(redact(str(error)))
     except (psycopg.Error, OSError) as error:

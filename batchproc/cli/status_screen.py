@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from batchproc.cli.output import shown
 from batchproc.cli.tables import laid_out
+from batchproc.core.counted import counted
 from batchproc.core.durations import duration
 from batchproc.ops.watching_status import Snapshot
 
@@ -58,7 +59,7 @@ def _totals(look: Snapshot) -> list[Line]:
     busy = min(slots, len(look.slots))
     first = [
         look.at.astimezone().strftime("%H:%M:%S"),
-        f"{_counted(len(nodes), 'node')}, {busy} of {_counted(slots, 'slot')} busy" if nodes else "no node runs",
+        f"{counted(len(nodes), 'node')}, {busy} of {counted(slots, 'slot')} busy" if nodes else "no node runs",
     ]
     if look.jobs_per_minute is not None and nodes:
         first.append(f"{_rate(look.jobs_per_minute)} jobs/min")
@@ -157,7 +158,3 @@ def _short(number: int) -> str:
 
 def _rate(number: float) -> str:
     return f"{number:.0f}" if number >= 10 else f"{number:.1f}"
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

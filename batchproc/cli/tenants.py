@@ -126,7 +126,7 @@ def _require_usable(slug: str, path: Path) -> None:
     except UnusablePasswordFile as fault:
         raise UsageError(
             f"tenant {slug}: the password file {path} cannot be used: {fault}",
-            "it is a regular file of mode 0600 or 0400 that the user of the workers owns, on every node",
+            "give a regular file of mode 0600 that belongs to the user who runs batchproc, on every machine",
         ) from None
 
 

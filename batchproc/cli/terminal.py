@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
+from rich.cells import cell_len, set_cell_size
 
 from batchproc.log import one_line
+
+_USUAL_WIDTH = 80
+
+
+def show_over(text: str) -> None:
+    """Shows a line on stderr in place of the last one, cut to the terminal: what wraps cannot be written over."""
+    text = one_line(text)
+    if cell_len(text) >= (width := _width()):
+        text = set_cell_size(text, max(0, width - 2)) + "…"
+    click.echo(f"\r{text}\x1b[K", nl=False, err=True)
+
+
+def _width() -> int:
+    """Of the terminal that stderr is: stdout may be another, or a file."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_WIDTH
+    except (OSError, ValueError):
+        return _USUAL_WIDTH
 
 
 class StatusLine:
@@ -25,7 +45,7 @@ class StatusLine:
     def show(self, text: str) -> None:
         """The line that the next call replaces."""
         if self._shown:
-            click.echo(f"\r{one_line(text)}\x1b[K", nl=False, err=True)
+            show_over(text)
             self._pending = True
 
     def clear(self) -> None:

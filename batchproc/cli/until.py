@@ -14,4 +14,5 @@ def parse_until(_ctx: click.Context, _param: click.Parameter, value: str | None)
     try:
         return window_until(value)
     except ValueError as error:
-        raise click.BadParameter(f"{error}; give a time of day such as 06:00, or a length such as +7h") from None
+        or_a_length = "" if value.strip().startswith("+") else ", or a length such as +7h"
+        raise click.BadParameter(f"{error}{or_a_length}") from None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 import click
 
 from batchproc.cli.app import AFTER, App, pass_app
+from batchproc.cli.filters import require_kinds
 from batchproc.cli.output import emit_rows, json_option
 from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
@@ -57,6 +58,7 @@ def usage(
     first, last = _days(since, until)
     with app.connect() as connection:
         tenant_id = app.jobs.tenant(connection, tenant).tenant_id if tenant is not None else None
+        require_kinds(app, connection, kinds)
         found = Usage(app.schema).rows(
             connection,
             by=by,
@@ -81,7 +83,7 @@ def _days(since: datetime | None, until: datetime | None) -> tuple[date, date]:
         first = since.date()
     else:
         newest = until.date() if until is not None else datetime.now(UTC).date()
-        first = newest - timedelta(days=_DAYS - 1)
+        first = date.fromordinal(max(date.min.toordinal(), newest.toordinal() - (_DAYS - 1)))
     if first > last:
         raise UsageError(f"--since {first} is after --until {last}", "give the earlier day to --since")
     return first, last

@@ -29,6 +29,7 @@ def why_(app: App, job_id: int, as_json: bool) -> None:
         facts,
         needs_languages=spec is not None and spec.needs_languages,
         max_node_losses=app.settings.retry.max_node_losses,
+        known_here=spec is not None,
     )
     if as_json:
         emit_json(answer.plain())

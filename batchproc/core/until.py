@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime, time, timedelta
+from datetime import datetime, time
 
 _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 _MINUTE = 60
@@ -45,12 +45,3 @@ def next_time(at: time, now: float, wall: Callable[[float], datetime]) -> float:
             return float(moment)
         before = after
     raise ValueError(f"the local clock never shows {at:%H:%M}")
-
-
-def span(seconds: float) -> str:
-    """``7 h 30 min``, ``12 min``, ``45 s``."""
-    if seconds < 2 * _MINUTE:
-        return f"{seconds:.0f} s"
-    whole = timedelta(minutes=round(seconds / _MINUTE))
-    hours, minutes = divmod(int(whole.total_seconds()) // _MINUTE, _MINUTE)
-    return f"{minutes} min" if not hours else f"{hours} h {minutes:02} min" if minutes else f"{hours} h"

@@ -1,7 +1,8 @@
 """Originals: write-once files below a storage root, which are only ever read.
 
 How a path is treated: at import it is resolved once, symbolic links and all, and the real path is registered, if it
-lies below a root. From then on every part of it below the root must be what it was: each is opened relative to the
+lies below a root. What was found in a folder has to lie below that folder, too: whoever may put links there reaches no
+file beside it. From then on every part of the path below the root must be what it was: each is opened relative to the
 one before and none may be a symbolic link. The root itself is the operator's, and may be reached through links.
 Only regular files are opened; for a pipe, a device or a folder nothing is waited for, and what the kernel makes up
 as it is read (/proc, /sys) is no file of an archive. One descriptor serves for the
@@ -40,17 +41,19 @@ __all__ = [
 ]
 
 HASH_CHUNK = 4 * 1024 * 1024
+_BLOCK = 512  # of st_blocks, whatever the file system's are (POSIX, sys/stat.h; Linux)
 _STEADY_TRIES = 3
 
 
-def locate(path: bytes, roots: Sequence[bytes]) -> Location:
+def locate(path: bytes, roots: Sequence[bytes], within: bytes | None = None) -> Location:
     """Where ``path`` (absolute or relative to the working folder) really lies: below the innermost of ``roots``.
 
     Args:
         roots: absolute paths of folders.
+        within: the folder that it was found in, and that it has to lie below, too. None: somebody named it himself.
 
     Raises:
-        OriginalError: it is missing, not reachable, or below none of the roots.
+        OriginalError: it is missing, not reachable, below none of the roots, or not below ``within``.
         StorageGone: the storage does not answer.
         OSError: of this process, such as too many open files.
     """
@@ -64,6 +67,12 @@ def locate(path: bytes, roots: Sequence[bytes]) -> Location:
     below = [(resolved, root) for resolved, root in below if _is_below(real, resolved)]
     if not below:
         raise OriginalError("outside_roots", f"{terminal_path(real)} lies below none of the storage roots")
+    if within is not None and not _is_below(real, os.path.realpath(within)):
+        raise OriginalError(
+            "outside_roots",
+            f"it leads to {terminal_path(real)}, out of the folder {terminal_path(within)}; if that is this tenant's,"
+            " import it by its own name",
+        )
     resolved, root = max(below, key=lambda pair: len(pair[0]))
     return Location(root, os.path.relpath(real, resolved))
 
@@ -138,8 +147,8 @@ class Original:
             raise as_fault(error, self.location.full, self.location.root) from None
         return digest.digest()
 
-    def steady_sha256(self) -> tuple[bytes, int]:
-        """The digest and the size of a content that did not change meanwhile.
+    def steady_sha256(self, on_chunk: Callable[[], None] | None = None) -> tuple[bytes, int]:
+        """The digest and the size of a content that did not change meanwhile; ``on_chunk`` as for ``sha256``.
 
         Raises:
             OriginalError: the file was being written to at each of several tries (``source_changed``).
@@ -147,12 +156,17 @@ class Original:
         for _ in range(_STEADY_TRIES):
             before = os.fstat(self.descriptor)
             try:
-                digest = self.sha256()
+                digest = self.sha256(on_chunk)
             except OriginalError:
                 continue  # it grew
             if not _differ(before, os.fstat(self.descriptor)):
                 return digest, before.st_size
         raise self._never_rests()
+
+    def is_mostly_hole(self) -> bool:
+        """Whether most of its size was never written: such a file can claim to hold more than any disk."""
+        found = os.fstat(self.descriptor)
+        return found.st_blocks * _BLOCK < found.st_size // 2
 
     def touched(self) -> bool:
         """True when the file may have been written to since it was opened; a new name or mode counts, too."""

@@ -12,7 +12,6 @@ from psycopg.rows import TupleRow, args_row
 from batchproc.database import SqlFolder
 
 _AT_ONCE = 5000
-_STATEMENTS = {"campaign": "readings_of_campaign", "run": "readings_of_run"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,8 @@ class Readings:
 
     def of(self, connection: Connection[TupleRow], what: Literal["campaign", "run"], number: int) -> Iterator[Reading]:
         """The documents in order of their ids, some thousands in memory at a time."""
-        values = {f"{what}_id": number, "after": 0, "limit": _AT_ONCE}
-        statement = self._sql[_STATEMENTS[what]]
+        values = {"campaign_id": None, "run_id": None, "after": 0, "limit": _AT_ONCE} | {f"{what}_id": number}
+        statement = self._sql["readings"]
         cursor = connection.cursor(row_factory=args_row(Reading))
         # Once more after the last: readings of another time may be all that stood between two slices.
         while found := cursor.execute(statement, values).fetchall():

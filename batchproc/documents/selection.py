@@ -84,6 +84,7 @@ class Filter:
 class Selected:
     """A document that fits. ``has_text``: it has a current revision; ``by_person``: a person made that.
 
+    ``is_begun``: a job that is no pilot began to read it, and goes on with it, or whoever reads it next does.
     ``pages``: how many it has, None where nobody knows; ``failed_pages``: those of them that could not be read, of a
     partial document.
     """
@@ -96,6 +97,7 @@ class Selected:
     by_person: bool
     pages: int | None = None
     failed_pages: int | None = None
+    is_begun: bool = False
 
 
 class DocumentSelection:
@@ -125,10 +127,15 @@ def path_patterns(pattern: bytes) -> list[bytes]:
 
     Without a ``*`` it is a file, or a folder with everything below it.
     """
-    escaped = _LIKE_SPECIAL.sub(rb"\\\g<0>", pattern)
-    if b"*" in pattern:
-        return [escaped.replace(b"*", b"%")]
-    bare = escaped.rstrip(b"/")
+    return patterns_between(pattern.split(b"*"))
+
+
+def patterns_between(parts: Sequence[bytes]) -> list[bytes]:
+    """As ``path_patterns`` of what stands between the ``*``; one in the parts themselves stands for itself."""
+    escaped = [_LIKE_SPECIAL.sub(rb"\\\g<0>", part) for part in parts]
+    if len(escaped) > 1:
+        return [b"%".join(escaped)]
+    bare = escaped[0].rstrip(b"/")
     return [bare, bare + b"/%"]
 
 

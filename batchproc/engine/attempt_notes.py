@@ -57,9 +57,17 @@ def noted(folder: Path, job_id: int) -> Iterator[None]:
             peak_bytes=peak_bytes(),
             traceback=None if raised is None else _shown(raised),
         )
-        draft = folder / f"{job_id}.part"
+        _write(notes, folder, job_id)
+
+
+def _write(notes: AttemptNotes, folder: Path, job_id: int) -> None:
+    """Without them the attempt is what it was: a full disk of the temp folder makes it no failed one."""
+    draft = folder / f"{job_id}.part"
+    try:
         draft.write_text(json.dumps(asdict(notes)), "utf-8")
         draft.replace(_file(folder, job_id))
+    except OSError as error:
+        logger.warning("the notes of this attempt cannot be written: {}", error.strerror)
 
 
 def read_notes(folder: Path, job_id: int) -> AttemptNotes | None:

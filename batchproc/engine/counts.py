@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from batchproc.core.job import JobState
+from batchproc.core.limits import CODE
 from batchproc.core.transition import Transition
 
 
 @dataclass
 class Counts:
     """Attempts and jobs of one run; ``codes`` counts the failure codes of discarded jobs.
+
+    ``partial_codes`` counts the documents that ended partial by the code of the first page that failed, where their
+    result says one, as failures.sql finds it.
 
     ``storages`` counts the jobs that wait for a storage by what their handlers said of it, of the first hundred such
     texts.
@@ -29,13 +34,16 @@ class Counts:
     partial: int = 0
     storage_unavailable: int = 0
     codes: Counter[str] = field(default_factory=Counter)
+    partial_codes: Counter[str] = field(default_factory=Counter)
     storages: Counter[str] = field(default_factory=Counter)
 
     def add(self, moved: Transition, stored: JobState) -> None:
         """Counts one settled attempt; ``stored`` is what the database made of it (it may be superseded)."""
         if stored is JobState.COMPLETED:
             self.completed += 1
-            self.partial += moved.partial
+            if moved.partial:
+                self.partial += 1
+                self._name_page(moved.result)
         elif stored is JobState.DISCARDED:
             self.discarded += 1
             self.codes[moved.failure_code or "internal_error"] += 1
@@ -50,6 +58,11 @@ class Counts:
                 self._name_storage(moved.detail or "a storage is unavailable")
         else:
             self.retried += 1
+
+    def _name_page(self, result: str | None) -> None:
+        code = first_page_code(result)
+        if code is not None:
+            self.partial_codes[code] += 1
 
     def _name_storage(self, told: str) -> None:
         if told in self.storages or len(self.storages) < _STORAGES_NAMED:
@@ -77,14 +90,28 @@ class Counts:
         self.codes = +self.codes
 
     def exit_code(self, accepted: Collection[str]) -> int:
-        """3 when a storage was gone, 1 when jobs were discarded or documents ended partial, else 0."""
+        """3 when a storage was gone, 1 when jobs were discarded or documents ended partial, else 0.
+
+        Args:
+            accepted: codes of discarded jobs, and of the first page of partial documents, that nobody wants to hear of.
+        """
         if self.storage_unavailable:
             return 3
-        return 1 if self.partial or any(code not in accepted for code in self.codes) else 0
+        partial = self.partial - sum(self.partial_codes[code] for code in set(accepted))
+        return 1 if partial > 0 or any(code not in accepted for code in self.codes) else 0
 
     def plain(self) -> dict[str, int]:
         """The counts by the keys of the run's summary."""
         return {name: getattr(self, name) for name in _SUMMARY}
+
+
+def first_page_code(result: str | None) -> str | None:
+    """The code of the first of the ``failed_pages`` in a result; None when it names none."""
+    try:
+        code = json.loads(result or "null")["failed_pages"][0]["code"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return code if isinstance(code, str) and CODE.match(code) else None
 
 
 _STORAGES_NAMED = 100

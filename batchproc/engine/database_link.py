@@ -9,6 +9,7 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.counted import counted
 from batchproc.core.errors import EnvironmentFault
 from batchproc.engine.outage import Outage
 from batchproc.engine.settling import Settling, Written
@@ -87,7 +88,7 @@ class DatabaseLink:
         stuck = self._settling.stuck
         if self._settling.is_stuck and (stopping or stuck.seconds > self._outage.limit):
             raise EnvironmentFault(
-                f"{len(stuck)} jobs that have ended could not be settled for {stuck.seconds:.0f} s",
+                f"{counted(len(stuck), 'ended job')} could not be settled for {stuck.seconds:.0f} s",
                 "see the log for the errors of the database; they are taken back by the next run",
             )
 

@@ -85,10 +85,10 @@ class Housekeeping:
         """Begins to look; the node has joined."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Ends the thread; one that hangs in a silent network is left to end by itself."""
+    def stop(self, most: float = _JOIN_SECONDS) -> None:
+        """Ends the thread; one that hangs in a silent network for so many seconds is left to end by itself."""
         self._stop.set()
-        self._thread.join(_JOIN_SECONDS)
+        self._thread.join(most)
 
     def _keep(self) -> None:
         try:

@@ -13,11 +13,13 @@ from batchproc.engine import signals
 from batchproc.engine.last_turns import LastTurns
 from batchproc.engine.outage import Outage
 from batchproc.engine.run_report import RunOptions
+from batchproc.engine.window import LEAVING, Window
 from batchproc.queue.exclusive import ExclusiveRun
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.settings import Settings
 
 _PAUSE = 0.5
+_LATER = "start it when the database is there again"
 
 
 class Joining:
@@ -50,8 +52,8 @@ class Joining:
         """The id of the run that has begun.
 
         Raises:
-            EnvironmentFault: the database was away for too long, or until a stop was asked for; or only
-                ``database.direct_url`` does not work: that is more likely to be wrong than away.
+            EnvironmentFault: the database was away for too long, or until a stop was asked for or the run's window
+                ended; or only ``database.direct_url`` does not work: that is more likely to be wrong than away.
             AnotherRun: the run is exclusive, and another one is active.
             UsageError: resources behind a pooler without ``database.direct_url``.
         """
@@ -65,7 +67,7 @@ class Joining:
                         return self._begin(connection, facts, options)
             except (psycopg.OperationalError, EnvironmentFault) as error:
                 outage.failed(error)
-                self._pause(error)
+                self._pause(error, options.window)
             else:
                 raise fault
 
@@ -74,8 +76,7 @@ class Joining:
             self._exclusive.take(connection)
         self._store.join(connection, facts, self._settings.dispatch.lease)
         self._turns.load(connection)
-        wanted = options.scope.plain() | ({"single": True} if options.single else {})
-        run_id = self._store.start_run(connection, wanted)
+        run_id = self._store.start_run(connection, options.stored_scope())
         if self._exclusive is not None:
             self._exclusive.began(run_id)
         return run_id
@@ -97,13 +98,18 @@ class Joining:
         return None
 
     @staticmethod
-    def _pause(error: psycopg.Error | BatchprocError) -> None:
+    def _pause(error: psycopg.Error | BatchprocError, window: Window | None) -> None:
+        why = error.message if isinstance(error, BatchprocError) else type(error).__name__
         give_up = time.monotonic() + _PAUSE
         while (left := give_up - time.monotonic()) > 0:
             if signals.was_asked():
-                why = error.message if isinstance(error, BatchprocError) else type(error).__name__
                 raise EnvironmentFault(
-                    f"stopped while the database was away, before anything was claimed: {why}",
-                    "start it when the database is there again",
+                    f"stopped while the database was away, before anything was claimed: {why}", _LATER
+                )
+            if window is not None and window.left <= LEAVING:
+                raise EnvironmentFault(
+                    f"the database was away until the window of this run ended, {window.shown}: nothing was claimed:"
+                    f" {why}",
+                    _LATER,
                 )
             time.sleep(min(left, 0.05))

@@ -6,17 +6,19 @@ The node itself never imports one: what a handler module does when it is importe
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 from concurrent.futures import BrokenExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
+from pathlib import Path
 
 from pebble import ProcessExpired, ProcessPool
 
+from batchproc import log
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import KindSpec
 from batchproc.core.languages import AUTO
-from batchproc.engine import worker
-from batchproc.engine.pool import child_setup, forkserver
+from batchproc.engine.pool import child_setup, forkserver, printed
 from batchproc.handlers import registry
 from batchproc.settings import Settings
 
@@ -69,8 +71,19 @@ def learn(settings: Settings, node_id: str, *, log_to_stderr: bool = True) -> Ki
 
 def _describe(settings: Settings, log_to_stderr: bool) -> Kinds:
     child_setup.die_with_the_node()
-    if not log_to_stderr:
-        worker.send_prints_to(settings.logging.file)
+    logging = settings.logging
+    with tempfile.TemporaryFile() as file:  # without a name: this process may be killed
+        prints = Path(f"/proc/self/fd/{file.fileno()}")
+        stderr = printed.redirect(prints)
+        log.setup(logging.level, logging.format, logging.file, stderr=log_to_stderr and stderr, tells=False)
+        try:
+            return _described(settings)
+        finally:
+            printed.flush()
+            printed.tell(prints)
+
+
+def _described(settings: Settings) -> Kinds:
     # In the child alone: the node has no use for the engine's native code.
     from batchproc.ocr import detection
     from batchproc.ocr.tesseract import TesseractEngine

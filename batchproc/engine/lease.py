@@ -23,8 +23,8 @@ from batchproc.queue.node_store import NodeStore
 # A lease is renewed three times before it would end, and given up this part of it before it does.
 _RENEWALS_PER_LEASE = 3
 _SAFETY = 0.15
-# A renewal may hang in a network that swallows everything; the thread is left to end by itself then.
-_JOIN_SECONDS = 2.0
+JOIN_SECONDS = 2.0
+"""A renewal may hang in a network that swallows everything; the thread is left to end by itself then."""
 
 
 class Lease:
@@ -72,13 +72,16 @@ class Lease:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
-        """Ends the threads; the lease itself is left to end, or to the node's leaving."""
+    def stop(self, most: float = JOIN_SECONDS) -> None:
+        """Ends the threads, or leaves them to it after so many seconds; the lease itself is left to end, or to the
+        node's leaving.
+        """
+        until = time.monotonic() + most
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
         for thread in self._threads:
-            thread.join(_JOIN_SECONDS)
+            thread.join(max(0.0, until - time.monotonic()))
 
     def renewed(self, asked: float | None = None) -> None:
         """The node has joined again, under a new id and with a full lease, for which it asked at that time."""

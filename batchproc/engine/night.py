@@ -12,10 +12,10 @@ from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.durations import duration
 from batchproc.core.expectations import Expectations
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Completed, Failed, Outcome
-from batchproc.core.until import span
 from batchproc.engine.run_report import RunOptions
 from batchproc.engine.window import WindowWatch
 from batchproc.queue.nights import NightStore
@@ -36,7 +36,7 @@ class Night:
         """Reads what earlier days know, when that matters."""
         window = self._options.window
         if window is not None:
-            logger.info("this run is gone at {}, in {}", window.shown, span(window.left))
+            logger.info("this run is gone at {}, in {}", window.shown, duration(window.left))
             self._expected.remember(self._store.usual(connection))
             self.watch.heed(self._expected)
 

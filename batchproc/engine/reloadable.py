@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-
 from batchproc import log
 from batchproc.engine.braking import Braking
 from batchproc.engine.dispatcher import Dispatcher
@@ -21,7 +19,7 @@ def brake_jobs(settings: Settings, options: RunOptions) -> int | None:
 def takers(
     dispatcher: Dispatcher,
     braking: Braking,
-    accept: Callable[[Collection[str]], None],
+    accept: Apply,
     options: RunOptions,
     *,
     log_to_stderr: bool,
@@ -47,7 +45,7 @@ def takers(
         "logging.level": log_anew,
         "logging.format": log_anew,
         "logging.file": log_anew,
-        "run.accept_codes": lambda settings: accept(settings.run.accept_codes),
+        "run.accept_codes": accept,
         "dispatch.brake": lambda settings: braking.change(brake_jobs(settings, options)),
         "dispatch.reserved": lambda settings: dispatcher.reserve(min(settings.dispatch.reserved, options.workers - 1)),
         "pool.shutdown_grace": lambda settings: dispatcher.stop.change(settings.pool.shutdown_grace),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from batchproc.core.brake import Braked
 from batchproc.engine.counts import Counts
@@ -16,6 +17,7 @@ class RunOptions:
     """What one ``run`` was asked for. ``job_id``: that job alone, due or not.
 
     ``window``: the time that it has, None for as long as it takes. ``exclusive``: it gives way to any other run.
+    ``pilot``: it is for the jobs of a pilot, and no night's work.
     """
 
     workers: int
@@ -25,16 +27,22 @@ class RunOptions:
     scope: Scope = field(default_factory=Scope)
     window: Window | None = None
     exclusive: bool = False
+    pilot: bool = False
 
     @property
     def single(self) -> bool:
         """One job alone: somebody is looking for what is wrong with it."""
         return self.job_id is not None or self.max_jobs == 1
 
+    def stored_scope(self) -> dict[str, Any]:
+        """What is stored as the scope of the run; the functions run_is_single and run_covers of the schema read it."""
+        marks = {"single": self.single, "pilot": self.pilot}
+        return self.scope.plain() | {name: True for name, holds in marks.items() if holds}
+
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a run did. ``left``: jobs of its scope that still wait. ``seconds``: from start to end.
+    """What a run did. ``left``: jobs of its scope that still wait. ``seconds``: from when it had joined to its end.
 
     Attributes:
         stopped: it ended because a signal asked it to.

@@ -18,6 +18,8 @@ from batchproc.setting_types import parse_duration
 
 LEAVING = 2.0
 """Seconds before the end at which what still runs is killed: settling it and leaving takes less."""
+_LEAST = 0.1
+_LEAST_ANSWER = 0.5
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,22 @@ class Window:
     def claims_left(self, grace: float) -> float:
         """Until nothing more is claimed."""
         return self.left - max(grace, LEAVING)
+
+
+def patience(window: Window | None, most: float) -> float:
+    """Seconds that one of the things that come after the work may take: ``most``, or half of what is left by then.
+
+    So however many of them are slow, the process is gone at the end, or a moment after it.
+    """
+    return most if window is None else min(most, max(_LEAST, window.left / 2))
+
+
+def answer_within(window: Window | None, most: float) -> float:
+    """Seconds that the database may take for one answer, from now: ``most``, or until what still runs is killed.
+
+    Half a second it always has: to settle that, and in a window that was over before the run began.
+    """
+    return most if window is None else min(most, max(_LEAST_ANSWER, window.work_left()))
 
 
 def window_until(text: str) -> Window:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 from uuid import UUID
 
 import psycopg
@@ -22,7 +22,7 @@ from batchproc.core.limits import ResultTooLarge
 from batchproc.core.outcome import ErrorClass, Failed, Interrupted, Outcome
 from batchproc.database import Session, SqlFolder, Unreachable, connect, is_lost
 from batchproc.engine import attempt_notes, ending, lent_session
-from batchproc.engine.pool import child_setup
+from batchproc.engine.pool import child_setup, printed
 from batchproc.engine.worker_state import WorkerState
 from batchproc.handlers import registry
 from batchproc.handlers.args import describe_invalid, validated_args
@@ -83,6 +83,7 @@ class Worker:
         workdir: Path,
         *,
         state: WorkerState | None = None,
+        prints: Path | None = None,
         debug: bool = False,
     ) -> None:
         self._options = options
@@ -90,6 +91,7 @@ class Worker:
         self._progress = progress
         self._workdir = workdir
         self._state = state
+        self._prints = prints
         self._debug = debug
         self._sql = SqlFolder("batchproc.queue", options.settings.database.schema_name)
         self._connection: Session | None = None
@@ -127,6 +129,9 @@ class Worker:
             return self.unexpected(error)
         finally:
             self._restore(job_id, pid)
+            if self._prints is not None:
+                printed.flush()
+                printed.tell(self._prints)
             log.of_job()
 
     def close(self) -> None:
@@ -314,15 +319,19 @@ def initialize(options: WorkerOptions) -> None:
     global _worker
     settings = options.settings
     logging = settings.logging
-    if not options.log_to_stderr:
-        send_prints_to(logging.file)
+    progress, workdir = child_setup.current_progress(), child_setup.current_workdir()
+    prints = workdir.with_name(printed.PRINTED_FILE)
+    stderr: bool | TextIO = options.log_to_stderr
+    if not (_somebody_looks(options) and logging.format == "human"):
+        before = printed.redirect(prints)
+        stderr = options.log_to_stderr and before
 
     def set_up_log() -> None:
         log.setup(
             logging.level,
             logging.format,
             logging.file,
-            stderr=options.log_to_stderr,
+            stderr=stderr,
             tells=False,
             rotate=logging.rotate,
             keep=logging.keep,
@@ -330,18 +339,16 @@ def initialize(options: WorkerOptions) -> None:
 
     set_up_log()
     handlers = registry.for_settings(settings)
+    printed.flush()
+    printed.tell(prints)
     child_setup.bound_address_space()  # on top of what the handlers have loaded
-    progress, workdir = child_setup.current_progress(), child_setup.current_workdir()
     state = WorkerState(set_up_log, progress.declare_unfit, settings.pool.memory_limit_mb)
-    _worker = Worker(options, handlers, progress, workdir, state=state)
+    _worker = Worker(options, handlers, progress, workdir, state=state, prints=prints)
 
 
-def send_prints_to(file: Path | None) -> None:
-    """What handlers and libraries print goes there, or nowhere: from cron every line on stderr is a mail."""
-    descriptor = os.open(file or os.devnull, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
+def _somebody_looks(options: WorkerOptions) -> bool:
+    """At one job alone, and sees what it prints at once."""
+    return options.notes is not None and options.log_to_stderr
 
 
 def run(job_id: int, claim_id: UUID) -> Outcome:

@@ -152,7 +152,7 @@ class Reading:
         """
         found = self._revisions.open_revision(self.ctx.connection, self._id)
         if found is not None and self._args.pilot and not found.pilot:
-            raise Failure("being_read", detail="a job has begun to read the document, and its pages are not a pilot's")
+            raise Failure("being_read", detail=self._told_begun(found))
         if found is not None and self._is_read_by_another(found):
             raise Snooze(BUSY_SECONDS)
         with self.ctx.transaction() as connection:
@@ -190,6 +190,15 @@ class Reading:
                 return True
         # In this order: with the end of the claim that split it, its ranges are there.
         return self._range_jobs.are_living(self.ctx.connection, revision.revision_id)
+
+    def _told_begun(self, revision: Revision) -> str:
+        job = "a job" if revision.job_id is None else f"job {revision.job_id}"
+        if self._is_read_by_another(revision):
+            return f"{job} reads the document at this moment, and its pages are not a pilot's"
+        return (
+            f"{job} has begun to read the document and was cut off: its pages are not a pilot's, but whoever reads the"
+            f" document next goes on with them: batchproc reprocess --document {self._id}"
+        )
 
     def _may_split(self) -> bool:
         if self._range_jobs.can_be_read(self.ctx.connection, self.ctx.kind):

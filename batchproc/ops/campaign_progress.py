@@ -9,8 +9,9 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.ops.campaign_result import CampaignResult, of_campaign
-from batchproc.ops.estimates import DAYS, Estimates, work_left
+from batchproc.ops.estimates import Estimates, work_left
 from batchproc.queue.campaign_listing import Campaign, CampaignListing, FailedJobs
+from batchproc.queue.nights import PAST_DAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class CampaignView:
     """A campaign as a person looks at it.
 
     ``pages_left``: those of documents nobody has read yet are guessed. ``worker_seconds``: what is left, of one worker;
-    None where nothing tells. ``rate``: documents that came to an end a second, lately; None where too few did.
+    None where nothing tells. ``rate``: documents that were done a second, lately; None where too few were.
     ``seconds_left``: until it is done, as it goes or, by ``left_by``, as estimated for ``slots`` of the nodes that run
     and with nothing else to do; None where neither tells, or while it is paused.
     """
@@ -38,7 +39,7 @@ def look_at(connection: Connection[TupleRow], schema: str, campaign_id: int) -> 
     """Reads all of it; raises UsageError when there is no such campaign."""
     listing = CampaignListing(schema)
     campaign = listing.one(connection, campaign_id)
-    estimates = Estimates(listing.past(connection, DAYS) if campaign.documents_left else ())
+    estimates = Estimates(listing.past(connection, PAST_DAYS) if campaign.documents_left else ())
     work = work_left(listing.left(connection, campaign_id)) if campaign.documents_left else []
     worker_seconds = estimates.seconds(work)
     slots, rate = listing.slots(connection), listing.rate(connection, campaign_id)

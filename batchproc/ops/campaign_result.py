@@ -11,6 +11,7 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.counted import counted
 from batchproc.core.keep import Verdict
 from batchproc.documents.readings import Reading, Readings
 
@@ -220,7 +221,7 @@ def lines(result: CampaignResult) -> list[str]:
         return []
     text = [_head(result)]
     if result.first_texts:
-        text.append(f"first texts   {result.first_texts:,} documents, {result.first_words:,} words")
+        text.append(f"first texts   {counted(result.first_texts, 'document')}, {counted(result.first_words, 'word')}")
     if not result.compared:
         return text
     words = f"{result.words_gained:,} gained, {result.words_lost:,} lost of {result.words_before:,}"
@@ -232,7 +233,7 @@ def lines(result: CampaignResult) -> list[str]:
 
 
 def _head(result: CampaignResult) -> str:
-    head = f"read          {result.documents:,} documents, {result.pages:,} pages"
+    head = f"read          {counted(result.documents, 'document')}, {counted(result.pages, 'page')}"
     if result.is_pilot:
         return f"{head}, as a pilot: none became current"
     head += f"; {result.became_current:,} became current"

@@ -16,8 +16,9 @@ from batchproc.core.job import JobState
 from batchproc.ops.changing_jobs import Cancel
 from batchproc.queue.campaign_listing import CampaignListing
 from batchproc.queue.campaigns import CampaignJob, Campaigns
-from batchproc.queue.cancelling import CANCELLED, REQUESTED, UNWRITTEN
-from batchproc.queue.changing import RETRIED, Changing
+from batchproc.queue.cancelling import CANCELLED, REQUESTED
+from batchproc.queue.changing import RETRIED, RETRIED_HELD, Changing
+from batchproc.queue.job_states import UNWRITTEN
 from batchproc.queue.store import JobStore
 
 # Each look finds only what followed jobs that completed during the one before, and a document has few jobs in a row.
@@ -31,12 +32,12 @@ class CampaignMaking:
     """The campaign of one command, begun with its first job: without any there is none.
 
     Args:
-        command: what was asked for, as words of the command line.
+        command: what was asked for, as words of the command line; None: the jobs belong to no campaign.
         kind: that of the jobs.
         tenant: the slug of the tenant whose documents they are; None: of several.
     """
 
-    def __init__(self, schema: str, command: str, kind: str, tenant: str | None) -> None:
+    def __init__(self, schema: str, command: str | None, kind: str, tenant: str | None) -> None:
         self._campaigns = Campaigns(schema)
         self._command = command
         self._kind = kind
@@ -54,9 +55,9 @@ class CampaignMaking:
             self.campaign_id = before
             raise
 
-    def begun(self, connection: Connection[TupleRow]) -> int:
-        """The campaign's id; begins it if this is the first time, in ``transaction``."""
-        if self.campaign_id is None:
+    def begun(self, connection: Connection[TupleRow]) -> int | None:
+        """The campaign's id, if there is to be one; begins it if this is the first time, in ``transaction``."""
+        if self.campaign_id is None and self._command is not None:
             self.campaign_id = self._campaigns.begin(connection, self._command, kind=self._kind, scope=self._scope)
         return self.campaign_id
 
@@ -66,8 +67,8 @@ class CampaignMaking:
         Raises:
             UsageError: somebody has cancelled the campaign; the transaction is to be given up.
         """
-        if documents:
-            self._campaigns.grow(connection, self.begun(connection), documents)
+        if documents and (campaign_id := self.begun(connection)) is not None:
+            self._campaigns.grow(connection, campaign_id, documents)
 
     def finish(self, connection: Connection[TupleRow]) -> None:
         """Notes that everything was gone through; without jobs there is nothing to note."""
@@ -76,7 +77,7 @@ class CampaignMaking:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
+class CampaignCancelled:
     """What a cancel did: jobs that ended by it, and those that still run although their node was asked to stop them.
 
     ``unwritten``: somebody held their rows all the while; the cancel is to be repeated for them.
@@ -89,7 +90,7 @@ class Cancelled:
 
 @dataclass(slots=True)
 class Retried:
-    """How many jobs wait again, and why others were left as they are.
+    """How many jobs wait again, or are ``held`` again with their paused campaign, and why others were left as they are.
 
     ``left_alone`` by the failure code of documents whose content would fail again; ``superseded``: another job does
     their work; ``unwritten``: somebody held their rows: the retry is to be repeated for them.
@@ -99,6 +100,7 @@ class Retried:
     superseded: int = 0
     unwritten: int = 0
     left_alone: Counter[str] = field(default_factory=Counter)
+    held: int = 0
 
 
 class Campaigning:
@@ -111,13 +113,21 @@ class Campaigning:
         self._changing = Changing(jobs.schema)
 
     def cancel(
-        self, connection: Connection[TupleRow], campaign_id: int, *, told: Progress = lambda _: None
-    ) -> Cancelled:
+        self,
+        connection: Connection[TupleRow],
+        campaign_id: int,
+        *,
+        told: Progress = lambda _: None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> CampaignCancelled:
         """Cancels what waits, and has what runs killed. What was done already stays.
+
+        If this is cut short, the nodes that run finish it.
 
         Args:
             connection: in autocommit mode, outside transactions.
             told: called now and then with how many jobs are over.
+            stopped: asked now and then whether to end at once.
 
         Raises:
             UsageError: there is no such campaign.
@@ -130,11 +140,14 @@ class Campaigning:
             for batch in self._campaigns.unfinished(connection, campaign_id):
                 left.update(cancel(batch).values())
                 told(over[CANCELLED] + left[CANCELLED])
+                if stopped():
+                    break
             over.update(left)
             # Another look: what completed before it was stopped may have been followed by another job.
-            if not left.keys() - {REQUESTED, UNWRITTEN}:
+            if stopped() or not left.keys() - {REQUESTED, UNWRITTEN}:
                 break
-        return Cancelled(over[CANCELLED], left[REQUESTED], left[UNWRITTEN])
+        self._campaigns.finish_cancel(connection, [campaign_id])
+        return CampaignCancelled(over[CANCELLED], left[REQUESTED], left[UNWRITTEN])
 
     def retry(
         self,
@@ -156,7 +169,7 @@ class Campaigning:
         Raises:
             UsageError: there is no such campaign.
         """
-        self._listing.one(connection, campaign_id)
+        campaign = self._listing.one(connection, campaign_id)
         if not dry:
             self._campaigns.mark_cancelled(connection, campaign_id, cancelled=False)
         done = Retried()
@@ -164,11 +177,13 @@ class Campaigning:
             connection, campaign_id, states=_RETRIED, failure_codes=failure_codes or None
         ):
             wanted = [job.job_id for job in batch if failure_codes or not self._leaves(job, done)]
-            if dry:
+            if dry and campaign.paused:
+                done.held += len(wanted)
+            elif dry:
                 done.retried += len(wanted)
             else:
                 self._retry(connection, wanted, done)
-            told(done.retried)
+            told(done.retried + done.held)
         return done
 
     def _leaves(self, job: CampaignJob, done: Retried) -> bool:
@@ -181,5 +196,6 @@ class Campaigning:
     def _retry(self, connection: Connection[TupleRow], job_ids: list[int], done: Retried) -> None:
         outcomes = Counter(self._changing.retry(connection, job_ids).values()) if job_ids else Counter()
         done.retried += outcomes[RETRIED]
+        done.held += outcomes[RETRIED_HELD]
         done.superseded += outcomes["superseded"]
         done.unwritten += outcomes[UNWRITTEN]

@@ -60,6 +60,10 @@ def change(
     return changed
 
 
+ALREADY = "cancelled_already"
+"""The outcome of a cancel of what was cancelled before."""
+
+
 class Cancel:
     """A ``Change`` that cancels, and waits a moment for what runs to be killed.
 
@@ -95,5 +99,7 @@ class Cancel:
 def _told(outcome: str, state: JobState | None) -> str:
     if outcome == REQUESTED and state is JobState.CANCELLED:
         return CANCELLED
+    if outcome == ENDED and state is JobState.CANCELLED:
+        return ALREADY
     # Completed wins.
     return str(state) if outcome in (REQUESTED, ENDED) and state in FINISHED else outcome

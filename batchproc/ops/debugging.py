@@ -113,7 +113,7 @@ def run_in_process(
     with connect(database_url) as connection:
         store.join(connection, facts, seconds)
         lease.start()
-        run_id = store.start_run(connection, {"in_process": True})
+        run_id = store.start_run(connection, {"single": True, "in_process": True})
         try:
             claim = _claim(store, connection, job_id, scope, run_id, handlers)
             if claim is not None:

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from batchproc.queue.campaign_listing import LeftJobs, Used
 
-DAYS = 30
-"""So many days back the usage counts, today among them."""
-
 # Of a tenant that had fewer, everybody's rate says more.
 _FEWEST_PAGES = 50
 _FEWEST_JOBS = 20

@@ -7,26 +7,36 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import psycopg
+from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import BatchprocError, EnvironmentFault
 from batchproc.documents.file_stamp import FileStamp
 from batchproc.documents.originals import Location, Original, OriginalError, StorageGone, locate
+from batchproc.documents.paths import terminal_path
 from batchproc.documents.registration import NewDocument, Registered, Unchanged
 from batchproc.documents.storage_roots import StorageRoots
 from batchproc.documents.store import DocumentStore
+from batchproc.ops.campaigning import CampaignMaking
 from batchproc.ops.imported import Candidate, Imported, ImportOptions, Rejected
-from batchproc.ops.reviving import MENDED_BY_IMPORT, DocumentJob, ImportCampaign, ImportJobs
+from batchproc.ops.reviving import MENDED_BY_IMPORT, DocumentJob, ImportJobs
 
 FILES = 250
 """In a batch: with fewer, the commit is a good part of what a small file costs."""
 _SECONDS = 1.0
 """Of reading, after which a batch is written although it has fewer files."""
+
+
+_LONG_SECONDS = 10.0
+
+
+class StopReading(Exception):
+    """Raised by whoever is called while a large file is read, and wants no more of it."""
 
 
 class StorageFault(EnvironmentFault):
@@ -60,7 +70,7 @@ class ImportBatches:
         connection: Connection[TupleRow],
         store: DocumentStore,
         jobs: ImportJobs,
-        campaign: ImportCampaign,
+        campaign: CampaignMaking,
         options: ImportOptions,
     ) -> None:
         self._connection = connection
@@ -69,14 +79,20 @@ class ImportBatches:
         self._campaign = campaign
         self._options = options
         self._roots = StorageRoots(store.schema)
+        self._reading: Callable[[], None] = lambda: None
 
-    def outcomes(self, found: Iterable[Found]) -> Iterator[Outcome]:
+    def outcomes(self, found: Iterable[Found], reading: Callable[[], None] = lambda: None) -> Iterator[Outcome]:
         """What comes of each, in order.
 
+        Args:
+            reading: called every few megabytes; it may raise StopReading, and what was read before is kept.
+
         Raises:
+            StopReading: as ``reading`` does.
             StorageFault: the storage does not answer, or is not the one it was.
             UsageError: somebody has cancelled the campaign.
         """
+        self._reading = reading
         for batch in _batches(found, FILES):
             yield from self._batch(batch)
 
@@ -97,7 +113,7 @@ class ImportBatches:
                     written, waiting = waiting, []
                     yield from self._written(written)
                     since = time.monotonic()
-        except StorageFault:
+        except (StorageFault, StopReading):
             yield from self._written(waiting)
             raise
         yield from self._written(waiting)
@@ -137,7 +153,8 @@ class ImportBatches:
             if unchanged is not None:
                 sha256, size = unchanged.sha256, stamp.bytes
             else:
-                sha256, size = original.steady_sha256()
+                self._require_content(original, stamp)
+                sha256, size = original.steady_sha256(self._told_of_long(location))
                 tells = tells and not original.touched()
         self._roots.learn(self._connection, original.folders)
         new = NewDocument(
@@ -152,6 +169,24 @@ class ImportBatches:
         )
         registered = unchanged.registered if unchanged is not None and _is_settled(new, unchanged) else None
         return _Read(candidate, new, unchanged is None, registered)
+
+    def _require_content(self, original: Original, stamp: FileStamp) -> None:
+        most = self._options.max_bytes
+        if most is not None and stamp.bytes > most and original.is_mostly_hole():
+            detail = f"it claims to have {stamp.bytes:,} bytes, most of which were never written"
+            raise OriginalError("too_large", detail)
+
+    def _told_of_long(self, location: Location) -> Callable[[], None]:
+        """Called while a file is read: says once of one that takes long which it is."""
+        tell_at = [time.monotonic() + _LONG_SECONDS]
+
+        def reading() -> None:
+            self._reading()
+            if tell_at and time.monotonic() > tell_at[0]:
+                tell_at.clear()
+                logger.info("{} is large, or its storage slow: still reading it", terminal_path(location.full))
+
+        return reading
 
     # -- writing
 
@@ -211,7 +246,7 @@ def _located(found: Found) -> Location | OriginalError | StorageGone | None:
     if isinstance(found, Rejected):
         return None
     try:
-        return locate(found.path, found.roots)
+        return locate(found.path, found.roots, found.within)
     except (OriginalError, StorageGone) as error:
         return error
 

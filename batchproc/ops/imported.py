@@ -13,10 +13,12 @@ from batchproc.ops.reviving import DocumentJob
 class ImportOptions:
     """What holds for every file of an import.
 
-    ``roots`` are absolute folders that every original must lie below. Without any, the given path becomes one:
-    a folder itself, or a file's folder. ``language`` is a hint as of ``batchproc.documents.languages``.
+    ``roots`` are absolute folders that every original must lie below; one that was found in a folder, below that, too.
+    Without any, the given path becomes one: a folder itself, or a file's folder. ``language`` is a hint as of
+    ``batchproc.documents.languages``.
     ``spec`` is the ``ocr`` kind as configured. ``reread``: read files, too, that have not changed since an import read
-    them. ``command`` is what to call the campaign of the jobs; without, they belong to none.
+    them. ``command`` is what to call the campaign of the jobs; without, they belong to none. ``max_bytes``: a file
+    above it of which most was never written is rejected unread.
     """
 
     roots: tuple[bytes, ...] = ()
@@ -28,17 +30,22 @@ class ImportOptions:
     spec: KindSpec | None = None
     reread: bool = False
     command: str | None = None
+    max_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A path to try, with what a manifest says of it."""
+    """A path to try, with what a manifest says of it.
+
+    ``within``: the folder that it was found in, and really has to lie below. None of what was named outright.
+    """
 
     path: bytes
     roots: Sequence[bytes]
     external_id: str | None = None
     language: str | None = None
     title: str | None = None
+    within: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +78,9 @@ class Rejected:
     """A path that became no document.
 
     ``failure_code`` is ``source_missing``, ``not_a_file``, ``outside_roots``, ``permission_denied``,
-    ``source_changed`` (it is being written to), and of a manifest's line also ``invalid_line`` or
-    ``external_id_taken``. ``path`` is absolute; of a line that cannot be read it is ``MANIFEST:LINE``.
+    ``source_changed`` (it is being written to), ``too_large`` (a hole that no scan can be), and of a manifest's line
+    also ``invalid_line`` or ``external_id_taken``. ``path`` is absolute; of a line that cannot be read it is
+    ``MANIFEST:LINE``.
     """
 
     path: bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
@@ -11,11 +11,12 @@ from psycopg.rows import TupleRow
 from batchproc.documents.originals import is_storage_fault
 from batchproc.documents.paths import terminal_path
 from batchproc.documents.store import DocumentStore
+from batchproc.ops.campaigning import CampaignMaking
 from batchproc.ops.files_below import Unlisted, files_below
 from batchproc.ops.import_batches import Found, ImportBatches, Outcome, storage_gone
 from batchproc.ops.imported import Candidate, Imported, ImportOptions, ImportResult, Rejected
 from batchproc.ops.manifests import BadLine, read_manifest
-from batchproc.ops.reviving import KIND, ImportCampaign, ImportJobs
+from batchproc.ops.reviving import KIND, ImportJobs
 from batchproc.queue.store import JobStore, Tenant
 
 __all__ = ["KIND", "Import", "ImportOptions", "ImportResult", "Imported", "Rejected", "import_manifest", "import_paths"]
@@ -43,7 +44,7 @@ class Import:
     ) -> None:
         self._connection = connection
         self._options = options or ImportOptions()
-        self._campaign = ImportCampaign(store.schema, self._options.command, tenant.slug)
+        self._campaign = CampaignMaking(store.schema, self._options.command, KIND, tenant.slug)
         made = ImportJobs(
             jobs,
             tenant.tenant_id,
@@ -65,8 +66,8 @@ class Import:
         """Imports files, and of folders the files in them, in order.
 
         A folder gives its direct files, or with ``recursive`` all below it, sorted, but not those whose name (or whose
-        folder's name) begins with a dot, nor what lies behind symbolic links to folders. A path named outright is
-        taken whatever its name.
+        folder's name) begins with a dot, nor what lies behind symbolic links to folders, or links that lead out of the
+        folder. A path named outright is taken whatever its name, and wherever below the roots it leads.
 
         Raises:
             StorageFault: the storage does not answer, or nothing is found and it is not the one it was. What was
@@ -83,9 +84,13 @@ class Import:
         """
         return self._batches.outcomes(self._listed(manifest))
 
-    def these(self, found: Iterable[Found]) -> Iterator[Outcome]:
-        """Imports what somebody else has found; one outcome for each, in order. Otherwise as ``paths``."""
-        return self._batches.outcomes(found)
+    def these(self, found: Iterable[Found], reading: Callable[[], None]) -> Iterator[Outcome]:
+        """Imports what somebody else has found; one outcome for each, in order. Otherwise as ``paths``.
+
+        Args:
+            reading: see ``ImportBatches.outcomes``.
+        """
+        return self._batches.outcomes(found, reading)
 
     def roots_of(self, folder: bytes) -> Sequence[bytes]:
         """What files in the folder have to lie below."""
@@ -97,7 +102,7 @@ class Import:
 
     def finish(self) -> None:
         """Notes with the campaign that nothing more is to come."""
-        self._campaign.fill(self._connection)
+        self._campaign.finish(self._connection)
 
     def _found(self, paths: Iterable[bytes]) -> Iterator[Found]:
         for path in map(absolute, paths):
@@ -114,7 +119,7 @@ class Import:
             return
         roots = self.roots_of(path)
         for found in files_below(path, recursive=self._options.recursive):
-            yield self._unlisted(found) if isinstance(found, Unlisted) else Candidate(found, roots)
+            yield self._unlisted(found) if isinstance(found, Unlisted) else Candidate(found, roots, within=path)
 
     def _unlisted(self, folder: Unlisted) -> Rejected:
         """A folder that cannot be listed; raises StorageFault when that is its storage's fault."""

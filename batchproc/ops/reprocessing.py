@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,9 @@ _COMPARED = {"mode": None, "languages": None, "pages": "all"}
 where the args say nothing."""
 _BATCH = 1000
 
+BEGUN = "begun"
+"""Why a document gets no pilot: see ``Reprocessed``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -57,7 +59,8 @@ class Wish:
 class Reprocessed:
     """How many documents fit, got a job, had one waiting, and were left alone, by the reason.
 
-    The reasons: a failure code of the content; ``person``, whose text is never replaced; ``no_text`` to classify.
+    The reasons: a failure code of the content; ``person``, whose text is never replaced; ``no_text`` to classify;
+    ``begun``, of pilots: a job began to read it, and a pilot would take its pages from whoever goes on with them.
     ``queued_otherwise`` are those of ``already_queued`` of which no job that waits asks for the same, and
     ``differs_in`` how many of these ask for another ``mode``, other ``languages`` or other ``pages``.
     ``pages`` of the documents that got a job, by tenant, where they are known, and ``pages_unknown`` how many documents
@@ -137,24 +140,27 @@ class Reprocessing:
             self._making.finish(connection)
         return done
 
-    def sample(self, connection: Connection[TupleRow], chosen: Filter, size: int) -> tuple[Filter, int]:
+    def sample(self, connection: Connection[TupleRow], chosen: Filter, size: int) -> tuple[Filter, int, int]:
         """Of the documents that fit and would get a job ``size`` at most, from all over the archive; and how many fit.
 
-        The same ones each time: those whose ids have the lowest hashes.
+        The same ones each time: those whose ids have the lowest hashes. Last, how many are left out as ``begun``.
 
         Raises:
             UsageError: as ``run``.
         """
         self._require_documents(connection, chosen)
-        fit = itertools.count()
-        candidates = (
-            document.document_id
-            for found in self._batches(connection, chosen)
-            for document in found
-            if self._reason_against(document) is None and next(fit) >= 0
-        )
-        sample = heapq.nsmallest(size, candidates, key=_scattered)
-        return replace(chosen, document_ids=sorted(sample)), next(fit)
+        reasons: Counter[str | None] = Counter()
+
+        def candidates() -> Iterator[int]:
+            for found in self._batches(connection, chosen):
+                for document in found:
+                    reason = self._reason_against(document)
+                    reasons[reason] += 1
+                    if reason is None:
+                        yield document.document_id
+
+        sample = heapq.nsmallest(size, candidates(), key=_scattered)
+        return replace(chosen, document_ids=sorted(sample)), reasons[None], reasons[BEGUN]
 
     def _batches(self, connection: Connection[TupleRow], chosen: Filter) -> Iterator[list[Selected]]:
         after = 0
@@ -225,7 +231,7 @@ class Reprocessing:
             and not self._wish.with_bad_content
         ):
             return document.failure_code
-        return None
+        return BEGUN if self._wish.pilot and document.is_begun else None
 
     def _job(self, document: Selected) -> NewJob:
         wish = self._wish

@@ -10,6 +10,7 @@ from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.counted import counted
 from batchproc.core.errors import UsageError
 from batchproc.core.job import KindSpec, Lane, NewJob
 from batchproc.documents.reverts import CampaignReverts, Target
@@ -142,7 +143,7 @@ class Reverting:
         left = sum(part.jobs for part in self._listing.left(connection, self._campaign_id) if part.kind == "ocr")
         if left:
             raise UsageError(
-                f"{left} jobs of campaign {self._campaign_id} still wait or run: they would read documents again that"
-                " had been reverted",
+                f"{counted(left, 'job')} of campaign {self._campaign_id} {'is' if left == 1 else 'are'} not over yet,"
+                " and would read documents again that had been reverted",
                 f"let them end, or stop them with: batchproc campaigns cancel {self._campaign_id}",
             )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any
@@ -13,7 +12,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.job import KindSpec, Lane, NewJob
 from batchproc.documents.store import Registered
-from batchproc.queue.campaigns import Campaigns
+from batchproc.ops.campaigning import CampaignMaking
 from batchproc.queue.document_jobs import DocumentJobs, document_key
 from batchproc.queue.store import JobStore
 
@@ -35,47 +34,6 @@ class DocumentJob:
     waits: bool = False
 
 
-class ImportCampaign:
-    """The campaign that an import's jobs belong to, begun with the first of them.
-
-    Args:
-        command: what made them; None: they belong to none.
-        tenant: the slug of whose they are.
-    """
-
-    def __init__(self, schema: str, command: str | None, tenant: str) -> None:
-        self._campaigns = Campaigns(schema)
-        self._command = command
-        self._tenant = tenant
-        self._begun: int | None = None
-        self.campaign_id: int | None = None
-
-    @contextmanager
-    def transaction(self, connection: Connection[TupleRow]) -> Iterator[None]:
-        """A transaction that jobs are added in; one that is rolled back takes a campaign begun in it along."""
-        self._begun = self.campaign_id
-        with connection.transaction():
-            yield
-        self.campaign_id = self._begun
-
-    def of_jobs(self, connection: Connection[TupleRow]) -> int | None:
-        """Its id; to be called when there are jobs."""
-        if self._begun is None and self._command is not None:
-            scope = {"tenant": self._tenant}
-            self._begun = self._campaigns.begin(connection, self._command, kind=KIND, scope=scope)
-        return self._begun
-
-    def grow(self, connection: Connection[TupleRow], documents: int) -> None:
-        """Counts documents that got a job; raises UsageError when somebody has cancelled the campaign."""
-        if self._begun is not None:
-            self._campaigns.grow(connection, self._begun, documents)
-
-    def fill(self, connection: Connection[TupleRow]) -> None:
-        """Notes that the import has gone through everything."""
-        if self.campaign_id is not None:
-            self._campaigns.fill(connection, self.campaign_id)
-
-
 @dataclass(frozen=True, slots=True)
 class ImportJobs:
     """All alike but for their documents. ``spec`` is the ``ocr`` kind as configured; not ``wanted``: none is made."""
@@ -88,7 +46,7 @@ class ImportJobs:
     wanted: bool = True
 
     def jobs_of(
-        self, connection: Connection[TupleRow], registered: Sequence[Registered], campaign: ImportCampaign
+        self, connection: Connection[TupleRow], registered: Sequence[Registered], campaign: CampaignMaking
     ) -> list[DocumentJob]:
         """The job of each of the documents, which were just registered or found to be registered.
 
@@ -114,11 +72,11 @@ class ImportJobs:
         return self.wanted and (revived or not registered.duplicate)
 
     def _enqueue(
-        self, connection: Connection[TupleRow], due: Sequence[Registered], campaign: ImportCampaign
+        self, connection: Connection[TupleRow], due: Sequence[Registered], campaign: CampaignMaking
     ) -> list[DocumentJob]:
         if not due:
             return []
-        campaign_id = campaign.of_jobs(connection)
+        campaign_id = campaign.begun(connection)
         enqueued = self.jobs.enqueue_each(connection, [self._new(found, campaign_id) for found in due], self.spec)
         campaign.grow(connection, sum(not job.duplicate for job in enqueued))
         return [DocumentJob(job.job_id, made=not job.duplicate, waits=True) for job in enqueued]

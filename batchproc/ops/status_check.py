@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from batchproc.core.counted import waiting
 from batchproc.core.durations import duration
-from batchproc.queue.inspection_night import Night
+from batchproc.queue.inspection_night import Nights
 
+_NEVER = (
+    "no run has ever ended well: is cron's line there, and batchproc in its PATH? A night with --tenant, --kind or"
+    " --lane is checked with the same"
+)
 _ENDED_WITH = {
     1: "documents failed or jobs were discarded: batchproc report",
     3: "the database, a storage or something else around it failed, or the brake stopped it: see its mail or log",
@@ -56,7 +61,7 @@ def unknown(why: str) -> Verdict:
     return Verdict(Level.UNKNOWN, " ".join(why.replace("|", "/").split()))
 
 
-def judge(night: Night, max_age: float) -> Verdict:
+def judge(night: Nights, max_age: float) -> Verdict:
     """How the nights go.
 
     Critical: no run has ended well (exit code 0 or 1) within ``max_age`` seconds and none goes on, the last one ended
@@ -81,10 +86,10 @@ def judge(night: Night, max_age: float) -> Verdict:
     return Verdict(level, text, figures)
 
 
-def _problems(night: Night, max_age: float) -> Sequence[tuple[Level, str]]:
+def _problems(night: Nights, max_age: float) -> Sequence[tuple[Level, str]]:
     found: list[tuple[Level, str]] = []
     if night.good_age is None and not night.going:
-        found.append((Level.CRITICAL, "no run has ever ended well: is cron's line there, and batchproc in its PATH?"))
+        found.append((Level.CRITICAL, _NEVER))
     elif night.good_age is not None and night.good_age > max_age and not night.going:
         found.append((Level.CRITICAL, f"no run has ended well for {duration(night.good_age)}: see cron's log"))
     if night.last_run is not None and night.last_at is None:
@@ -102,8 +107,8 @@ def _problems(night: Night, max_age: float) -> Sequence[tuple[Level, str]]:
     return found
 
 
-def _well(night: Night) -> str:
-    waiting = f"{night.waiting} due jobs wait"
+def _well(night: Nights) -> str:
+    due = waiting(night.waiting, "due")
     if night.good_age is None or night.going:
-        return f"{night.going} {'run goes' if night.going == 1 else 'runs go'} on; {waiting}"
-    return f"run {night.good_run} ended {duration(night.good_age)} ago with {night.good_code}; {waiting}"
+        return f"{night.going} {'run goes' if night.going == 1 else 'runs go'} on; {due}"
+    return f"run {night.good_run} ended {duration(night.good_age)} ago with {night.good_code}; {due}"

@@ -27,6 +27,8 @@ from batchproc.core.outcome import Failed, Outcome
 from batchproc.database import SqlFolder
 from batchproc.engine.meters import Meters
 from batchproc.engine.pool.types import Ended
+from batchproc.engine.window import Window, patience
+from batchproc.ops.within import OutOfTime, within
 from batchproc.version import __version__
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ _EVERY_SECONDS = 1.0
 _MOST_KEPT = 20_000
 """Attempts whose spans are not made yet; while the database is away the oldest of more are lost."""
 _BATCH = 500
-_JOIN_SECONDS = 10.0
+_LAST_SECONDS = 40.0
+"""For making the last spans, and handing them over, for which OpenTelemetry's processor takes 30 s at most."""
 _ENTRY_POINTS = "opentelemetry_traces_exporter"
 """The group of entry points under which packages of exporters announce themselves (OTEL_TRACES_EXPORTER)."""
 
@@ -66,10 +69,16 @@ class AttemptSpans(Meters):
     def ended(self, claim: Claim, end: Ended) -> None:
         self._over.append(_Over(claim, end, time.time_ns()))
 
-    def close(self) -> None:
-        """Makes what is left, and hands it to the exporter."""
+    def close(self, window: Window | None = None) -> None:
+        """Makes what is left, and hands it to the exporter, as far as the window lasts."""
         self._stop.set()
-        self._thread.join(_JOIN_SECONDS)
+        try:
+            within(patience(window, _LAST_SECONDS), self._hand_over)
+        except OutOfTime:
+            logger.warning("spans were lost: the database, or their exporter, takes too long")
+
+    def _hand_over(self) -> None:
+        self._thread.join()
         self._provider.shutdown()
 
     def _keep(self) -> None:
@@ -138,8 +147,13 @@ def _named(outcome: Outcome) -> str:
 
 
 @contextmanager
-def traced(exporter: str, schema: str, connect: Callable[[], Connection[TupleRow]]) -> Iterator[AttemptSpans]:
+def traced(
+    exporter: str, schema: str, connect: Callable[[], Connection[TupleRow]], window: Window | None = None
+) -> Iterator[AttemptSpans]:
     """Meters that send a span of each attempt to the installed exporter of that name.
+
+    Args:
+        window: the run is gone at its end, whether or not the last spans were sent.
 
     Raises:
         UsageError: the extra, or the exporter, is not installed.
@@ -149,7 +163,7 @@ def traced(exporter: str, schema: str, connect: Callable[[], Connection[TupleRow
     try:
         yield spans
     finally:
-        spans.close()
+        spans.close(window)
 
 
 def provider_for(exporter: str) -> TracerProvider:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import deque
@@ -19,14 +20,14 @@ from batchproc.documents.original_faults import is_storage_fault
 from batchproc.documents.paths import terminal_path
 from batchproc.engine.outage import Outage
 from batchproc.ops.files_below import Unlisted, files_below
-from batchproc.ops.import_batches import Outcome, StorageFault, storage_gone
+from batchproc.ops.import_batches import Outcome, StopReading, StorageFault, storage_gone
 from batchproc.ops.imported import Candidate, Rejected
 from batchproc.ops.importing import Import
 from batchproc.ops.open_writers import OpenWriters
 from batchproc.ops.resting import Resting
 
 UNFINISHED = (b".part", b".partial", b".filepart", b".tmp", b".crdownload")
-"""Endings of names that a program gives to what it still writes, and takes away when it has written it."""
+"""Endings of names, in small letters or capitals, that a program gives to what it still writes and takes away later."""
 
 _LOOKS_PER_SETTLE = 2
 _SHORTEST = 0.1
@@ -49,6 +50,7 @@ class Watch:
         settle: seconds that a file has to stay as it is, without anybody who has it open for writing.
         outage_limit: seconds that the database may fail.
         wait: waits for so many seconds, or until it is stopped; whether it is stopped.
+        alive: is called for every file that is looked at.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Watch:
         settle: float,
         outage_limit: float,
         wait: Callable[[float], bool],
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
         self._folders = folders
         self._begin = begin
@@ -67,6 +70,7 @@ class Watch:
         self._every = max(_SHORTEST, settle / _LOOKS_PER_SETTLE)
         self._outage = Outage(outage_limit, advice="start it again when the database is mended")
         self._wait = wait
+        self._alive = alive
         self._resting = Resting(settle)
         self._writers = OpenWriters()
         self._gone: str | None = None
@@ -107,13 +111,20 @@ class Watch:
         """Goes through all files once."""
         tried: deque[_Tried] = deque()
         self._resting.begin()
-        for outcome in work.these(self._at_rest(work, tried)):
-            told = self._settled(outcome, *tried.popleft())
-            if told is not None:
-                yield told
-            if self._wait(0):
-                return
-        self._resting.end()
+        with contextlib.suppress(StopReading):
+            for outcome in work.these(self._at_rest(work, tried), self._reading):
+                told = self._settled(outcome, *tried.popleft())
+                if told is not None:
+                    yield told
+                if self._wait(0):
+                    return
+            self._resting.end()
+
+    def _reading(self) -> None:
+        """A large file must not keep a stop, nor whoever watches over this process, waiting."""
+        self._alive()
+        if self._wait(0):
+            raise StopReading
 
     def _settled(self, outcome: Outcome, path: bytes, stamp: FileStamp) -> Outcome | None:
         """Takes note of what became of a file; gives what is new of it."""
@@ -133,16 +144,17 @@ class Watch:
             is_empty = True
             for found in files_below(folder, recursive=self._recursive):
                 is_empty = False
+                self._alive()
                 if isinstance(found, Unlisted):
                     self._tell_unlisted(found, folder)
                 elif (stamp := self._rests(found)) is not None:
                     tried.append((found, stamp))
-                    yield Candidate(found, roots)
+                    yield Candidate(found, roots, within=folder)
             if is_empty:
                 work.require_storage(folder)
 
     def _rests(self, path: bytes) -> FileStamp | None:
-        if path.endswith(UNFINISHED):
+        if path.lower().endswith(UNFINISHED):
             return None
         try:
             found = os.stat(path)  # noqa: PTH116 - pathlib knows no bytes

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from batchproc.core.counted import counted
 from batchproc.core.durations import duration
 from batchproc.core.job import JobState, Lane
 from batchproc.core.languages import missing, named, remedy
@@ -14,6 +15,9 @@ from batchproc.core.rates import shown as shown_rate
 from batchproc.engine.alone import LAST_LOSSES
 from batchproc.queue.inspection_waiting import MOST_AHEAD, JobFacts, NodeFacts, Waiting
 
+_ADD_HANDLER = "name the module of its handler in handlers: of the settings (BATCHPROC_CONF), found by PYTHONPATH"
+_REPROCESSED = ("ocr", "classify")
+"""Kinds of jobs that ``reprocess`` makes; without ``--kind`` the first."""
 _MOMENT = 5.0
 """Seconds within which a node that is well takes up what is due, rescues and releases: some polls."""
 
@@ -51,12 +55,13 @@ class Answer:
         return asdict(self) | {"reasons": [asdict(reason) for reason in self.reasons]}
 
 
-def why(facts: Waiting, *, needs_languages: bool, max_node_losses: int) -> Answer:
+def why(facts: Waiting, *, needs_languages: bool, max_node_losses: int, known_here: bool = True) -> Answer:
     """The answer for one job.
 
     Args:
         needs_languages: whether its kind recognises text, so that a node must have the job's languages.
         max_node_losses: of the settings; jobs near it run alone.
+        known_here: whether these settings have a handler of its kind, so that a run by them would claim it.
     """
     job = facts.job
     state = JobState(job.state)
@@ -65,7 +70,7 @@ def why(facts: Waiting, *, needs_languages: bool, max_node_losses: int) -> Answe
     elif job.finished_at is not None:
         reasons = (_ended(job),)
     else:
-        waits = [*_of_its_state(job), *_of_others(job), *_of_its_nodes(facts, needs_languages)]
+        waits = [*_of_its_state(job), *_of_others(job), *_of_its_nodes(facts, needs_languages, known_here)]
         blocking = {reason.code for reason in waits if reason.blocks}
         if not blocking:
             waits += _turn(facts, max_node_losses)
@@ -84,8 +89,19 @@ def _ended(job: JobFacts) -> Reason:
     code = "" if job.failure_code is None else f" with {job.failure_code}"
     text = f"it is over: {job.state}{code}, {duration(_since(job, job.finished_at))} ago"
     if job.state == JobState.COMPLETED:
-        return Reason(job.state, text, "to read a document again: batchproc reprocess --document ID")
+        return Reason(job.state, text, _again(job))
     return Reason(job.state, text, f"batchproc jobs retry {job.job_id}")
+
+
+def _again(job: JobFacts) -> str:
+    """How to have done again what is completed."""
+    if job.document_id is None:
+        anew = f"batchproc enqueue {job.kind} --tenant {job.tenant}"
+        return f"to do it again, enqueue it with the same args (batchproc jobs show {job.job_id}): {anew}"
+    if job.kind in _REPROCESSED:
+        kind = "" if job.kind == _REPROCESSED[0] else f" --kind {job.kind}"
+        return f"to do it again: batchproc reprocess --document {job.document_id}{kind}"
+    return f"to do it again: batchproc enqueue {job.kind} --tenant {job.tenant} --document {job.document_id}"
 
 
 def _running(job: JobFacts) -> Iterator[Reason]:
@@ -170,8 +186,12 @@ def _kind_paused(job: JobFacts) -> Reason:
 # -- what the nodes can do
 
 
-def _of_its_nodes(facts: Waiting, needs_languages: bool) -> Iterator[Reason]:
+def _of_its_nodes(facts: Waiting, needs_languages: bool, known_here: bool) -> Iterator[Reason]:
     job, nodes = facts.job, [node for node in facts.nodes if not node.is_single]
+    if not nodes and not known_here:
+        text = f"no node runs, and a run by these settings would pass it over: they have no handler of kind {job.kind}"
+        yield Reason("no_handler", text, _ADD_HANDLER)
+        return
     if not nodes:
         yield Reason("no_node", "no node runs", "batchproc run, or wait until cron starts one")
         return
@@ -179,7 +199,7 @@ def _of_its_nodes(facts: Waiting, needs_languages: bool) -> Iterator[Reason]:
     if not knowing:
         known = ", ".join(sorted({kind for node in nodes for kind in node.kinds}))
         text = f"no node that runs knows kind {job.kind}; they know {known}"
-        yield Reason("kind_unknown", text, "add the module of its handler to handlers: in the settings of a node")
+        yield Reason("kind_unknown", text, _ADD_HANDLER)
         return
     if needs_languages:
         of_tenant = job.tenant_languages or None
@@ -189,7 +209,7 @@ def _of_its_nodes(facts: Waiting, needs_languages: bool) -> Iterator[Reason]:
             yield Reason("language_missing", text, remedy(lacking))
             return
     if not any(node.serves(job) for node in knowing):
-        text = f"the {_counted(len(knowing), 'node')} that could run it {_serve(knowing)} other jobs only"
+        text = f"the {counted(len(knowing), 'node')} that could run it {_serve(knowing)} other jobs only"
         yield Reason("outside_scope", f"{text} (--tenant, --kind or --lane)", "batchproc run")
 
 
@@ -218,7 +238,7 @@ def _turn(facts: Waiting, max_node_losses: int) -> Iterator[Reason]:
     yield from _before_it(facts)
     slots, running = sum(node.slots for node in serving), sum(node.running for node in serving)
     if slots and running >= slots:
-        text = f"all {_counted(slots, 'slot')} of {_counted(len(serving), 'node')} are busy"
+        text = f"all {counted(slots, 'slot')} of {counted(len(serving), 'node')} are busy"
         yield Reason("slots_busy", text, "more workers: pool.workers, or another node", blocks=False)
     elif facts.ahead is not None and not facts.ahead.jobs:
         yield Reason("next", "nothing keeps it: it is next, with a node's next look", blocks=False)
@@ -247,7 +267,7 @@ def _before_it(facts: Waiting) -> Iterator[Reason]:
         earlier = f"batchproc jobs prioritise {job.job_id}"
         yield Reason("behind", text, earlier, blocks=False)
     if ahead.tenants:
-        others, jobs = _counted(ahead.tenants, "other tenant"), _counted(ahead.of_others, "job")
+        others, jobs = counted(ahead.tenants, "other tenant"), counted(ahead.of_others, "job")
         text = f"{others} get their turns, up to {jobs} before it"
         more = f"batchproc tenants set {job.tenant} --weight N"
         yield Reason("other_tenants", text, more, blocks=False)
@@ -288,8 +308,4 @@ def _since(job: JobFacts, then: datetime | None) -> float:
 
 
 def _many(jobs: int) -> str:
-    return f"{MOST_AHEAD} jobs or more" if jobs >= MOST_AHEAD else _counted(jobs, "job")
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    return f"{MOST_AHEAD} jobs or more" if jobs >= MOST_AHEAD else counted(jobs, "job")

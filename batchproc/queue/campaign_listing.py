@@ -15,7 +15,7 @@ from batchproc.core.job import JobState
 from batchproc.database import SqlFolder
 from batchproc.queue.campaigns import unknown_campaign
 
-State = Literal["cancelled", "paused", "running", "waiting", "done"]
+State = Literal["cancelling", "cancelled", "paused", "running", "waiting", "done"]
 
 _UNFINISHED = (JobState.SCHEDULED, JobState.AVAILABLE, JobState.RUNNING, JobState.HELD)
 _WINDOW = 15 * 60.0
@@ -31,7 +31,8 @@ class Campaign:
     ``tenant``: its slug, if only that tenant's documents were chosen. ``documents`` got a job when it was made; one is
     left while a job of it waits, is held or runs, and cancelled if somebody cancelled one and none is left. ``jobs`` by
     their state, of those that no prune has deleted. ``filled_at``: when the command that made it had gone through
-    everything; None while it goes on, or when it was cut short.
+    everything; None while it goes on, or when it was cut short. ``cancelling``: it was cancelled, and some of its jobs
+    had not come to an end when somebody looked last.
     """
 
     campaign_id: int
@@ -42,6 +43,7 @@ class Campaign:
     created_at: datetime
     filled_at: datetime | None
     cancelled_at: datetime | None
+    cancelling: bool
     documents: int
     documents_left: int
     documents_cancelled: int
@@ -71,6 +73,8 @@ class Campaign:
     def state(self) -> State:
         if self.cancelled_at is not None and not self.documents_left:
             return "cancelled"
+        if self.cancelling:
+            return "cancelling"
         if self.paused and self.documents_left:
             return "paused"
         if self.jobs[JobState.RUNNING]:
@@ -154,7 +158,10 @@ class CampaignListing:
         return cursor.execute(self._sql["campaign_left"], {"campaign_id": campaign_id}).fetchall()
 
     def rate(self, connection: Connection[TupleRow], campaign_id: int) -> float | None:
-        """Documents of it that came to an end a second, over the last quarter of an hour; None of fewer than 5."""
+        """Documents of it that were done a second, over the last quarter of an hour; None of fewer than 5.
+
+        Those that somebody cancelled were not.
+        """
         values = {"campaign_id": campaign_id, "window": _WINDOW, "most": _MOST_LOOKED_AT}
         row = connection.execute(self._sql["campaign_pace"], values).fetchone()
         assert row is not None

@@ -89,6 +89,9 @@ class Campaigns:
     def mark_cancelled(self, connection: Connection[TupleRow], campaign_id: int, *, cancelled: bool) -> None:
         """Nothing is added to a cancelled campaign any more; its pause ends.
 
+        What of it waits or runs is cancelled by ``NodeStore.put_right`` from then on, until ``finish_cancel``, so that
+        a cancel which is cut short comes to its end.
+
         Raises:
             UsageError: there is no such campaign.
         """
@@ -96,6 +99,14 @@ class Campaigns:
         values = {"campaign_id": campaign_id, "cancelled": cancelled}
         if connection.execute(self._sql["cancel_campaign"], values).fetchone() is None:
             raise unknown_campaign(campaign_id)
+
+    def finish_cancel(self, connection: Connection[TupleRow], campaign_ids: Sequence[int]) -> None:
+        """Notes of those that are being cancelled that they are, unless a job of it still waits, is held or runs."""
+        connection.execute(self._sql["finish_cancel"], {"campaign_ids": list(campaign_ids)})
+
+    def cancel_strays(self, connection: Connection[TupleRow], job_ids: list[int]) -> list[int]:
+        """Cancels those of these jobs that wait, or are held, and whose campaign is being cancelled; their ids."""
+        return [row[0] for row in connection.execute(self._sql["cancel_stray"], {"job_ids": job_ids}).fetchall()]
 
     def unfinished(self, connection: Connection[TupleRow], campaign_id: int) -> Iterator[list[int]]:
         """The jobs that wait, are held or run, in batches by their ids."""
@@ -170,8 +181,14 @@ class Campaigns:
     def _mark(self, connection: Connection[TupleRow], campaign_id: int, *, paused: bool) -> None:
         require_own_transactions(connection, "the pause of a campaign")
         values = {"campaign_id": campaign_id, "paused": paused}
-        if connection.execute(self._sql["pause_campaign"], values).fetchone() is None:
+        if connection.execute(self._sql["pause_campaign"], values).fetchone() is not None:
+            return
+        if connection.execute(self._sql["campaign_exists"], values).fetchone() is None:
             raise unknown_campaign(campaign_id)
+        raise UsageError(
+            f"campaign {campaign_id} is cancelled: it can be neither paused nor resumed",
+            f"to take the cancel back: batchproc campaigns retry {campaign_id}",
+        )
 
     def _look(self, connection: Connection[TupleRow], name: str, values: dict[str, int]) -> list[int]:
         return [row[0] for row in connection.execute(self._sql[name], values).fetchall()]

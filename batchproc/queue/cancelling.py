@@ -12,16 +12,13 @@ from batchproc.core.job import JobState
 from batchproc.database import SqlFolder
 from batchproc.queue import hints
 from batchproc.queue.apart import require_own_transactions, write_apart
+from batchproc.queue.job_states import PAUSES, UNKNOWN, UNWRITTEN, states_of
 
 CANCELLED = "cancelled"
 REQUESTED = "requested"
 ENDED = "ended"
-UNKNOWN = "unknown"
-UNWRITTEN = "unwritten"
 
 _BATCH = 500
-# Between the looks at jobs that somebody holds or that change under our eyes, in seconds.
-_PAUSES = (0.0, 0.01, 0.05, 0.2, 0.5)
 _ENDED = frozenset({JobState.COMPLETED, JobState.DISCARDED, JobState.CANCELLED})
 
 
@@ -29,6 +26,7 @@ class Cancelling:
     """The statements behind ``JobStore.cancel``."""
 
     def __init__(self, schema: str) -> None:
+        self._schema = schema
         self._sql = SqlFolder("batchproc.queue", schema)
         self._channel = hints.channel(schema)
 
@@ -48,16 +46,23 @@ class Cancelling:
         """Forgets what was asked of those of these jobs that are over; returns their ids."""
         return self._ids(connection, "forget_requests", job_ids)
 
+    def request(self, connection: Connection[TupleRow], job_ids: Sequence[int]) -> list[int]:
+        """Asks the nodes of those of these jobs that run to stop them; returns their ids."""
+        requested, _ = write_apart(connection, job_ids, lambda ids: self._ids(connection, "request_cancel", ids))
+        if requested:
+            connection.execute(self._sql["notify"], [self._channel, hints.CANCEL])
+        return requested
+
     def _cancel_batch(self, connection: Connection[TupleRow], job_ids: list[int]) -> dict[int, str]:
         found: dict[int, str] = {}
         left = job_ids
         requested: set[int] = set()
-        for pause in _PAUSES:
+        for pause in PAUSES:
             time.sleep(pause)
             cancelled, _ = write_apart(connection, left, lambda ids: self.cancel_waiting(connection, ids))
             found |= dict.fromkeys(cancelled, CANCELLED)
             left = [job_id for job_id in left if job_id not in found]
-            requested.update(self._request(connection, left))
+            requested.update(self.request(connection, left))
             # A look of its own, after the request is committed: a settle that did not see the request may have put
             # the job back into waiting, or ended it, in between.
             found |= self._looked_again(connection, left, requested)
@@ -66,20 +71,11 @@ class Cancelling:
                 break
         return found | dict.fromkeys(left, UNWRITTEN)
 
-    def _request(self, connection: Connection[TupleRow], job_ids: Sequence[int]) -> list[int]:
-        requested, _ = write_apart(connection, job_ids, lambda ids: self._ids(connection, "request_cancel", ids))
-        if requested:
-            connection.execute(self._sql["notify"], [self._channel, hints.CANCEL])
-        return requested
-
     def _looked_again(
         self, connection: Connection[TupleRow], job_ids: Sequence[int], requested: set[int]
     ) -> dict[int, str]:
         """What is known of jobs for good; what waits, or runs without a request, is missing."""
-        if not job_ids:
-            return {}
-        rows = connection.execute(self._sql["job_states"], {"job_ids": list(job_ids)}).fetchall()
-        states = {row[0]: JobState(row[1]) for row in rows}
+        states = states_of(connection, self._schema, job_ids)
         found = {}
         for job_id in job_ids:
             state = states.get(job_id)

@@ -15,19 +15,18 @@ from batchproc.core.job import JobState, Lane
 from batchproc.database import SqlFolder
 from batchproc.queue import hints
 from batchproc.queue.apart import require_own_transactions, write_apart
+from batchproc.queue.job_states import PAUSES, UNKNOWN, UNWRITTEN, states_of
 
 RETRIED = "retried"
+RETRIED_HELD = "retried_held"
+"""Of a retried job that is held, since its campaign is paused."""
 DISCARDED = "discarded"
 PRIORITISED = "prioritised"
-UNKNOWN = "unknown"
-UNWRITTEN = "unwritten"
 
 GIVEN_UP = "given_up"
 """The failure code of what a person gave up on."""
 
 _WAITING = frozenset({JobState.SCHEDULED, JobState.AVAILABLE, JobState.HELD})
-# Between the looks at jobs that somebody holds at the moment, in seconds.
-_PAUSES = (0.0, 0.01, 0.05, 0.2, 0.5)
 
 
 class Changing:
@@ -38,17 +37,22 @@ class Changing:
     """
 
     def __init__(self, schema: str) -> None:
+        self._schema = schema
         self._sql = SqlFolder("batchproc.queue", schema)
         self._channel = hints.channel(schema)
 
     def retry(self, connection: Connection[TupleRow], job_ids: Sequence[int]) -> dict[int, str]:
-        """As ``JobStore.retry``; of jobs with one unique key that cannot wait both, one is ``unwritten``."""
+        """As ``JobStore.retry``, but those that are held again are ``retried_held``.
+
+        Of jobs with one unique key that cannot wait both, one is ``unwritten``.
+        """
         require_own_transactions(connection, "a retry of many jobs")
-        found: list[tuple[int, str]]
+        found: list[tuple[int, str, bool]]
         found, refused = write_apart(
             connection, sorted(job_ids), lambda ids: connection.execute(self._sql["retry_jobs"], [ids]).fetchall()
         )
-        outcomes = dict(found) | dict.fromkeys(refused, UNWRITTEN)
+        outcomes = {job_id: RETRIED_HELD if is_held else outcome for job_id, outcome, is_held in found}
+        outcomes |= dict.fromkeys(refused, UNWRITTEN)
         if RETRIED in outcomes.values():
             connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
         return {job_id: outcomes.get(job_id, UNKNOWN) for job_id in job_ids}
@@ -92,7 +96,7 @@ class Changing:
         """Nodes read a queue from the place of their last claim on: what comes before it has to be told."""
         priorities: dict[Queue, int] = {}
         for _, state, lane, tenant_id, kind, priority in rows:
-            if state == JobState.AVAILABLE:
+            if state == JobState.AVAILABLE:  # not of what had its place already
                 queue = Queue(lane, tenant_id, kind)
                 priorities[queue] = min(priority, priorities.get(queue, priority))
         if told := hints.of_batch(priorities):
@@ -108,7 +112,7 @@ class Changing:
         require_own_transactions(connection, "a change of many jobs")
         found: dict[int, str] = {}
         left = sorted(job_ids)
-        for pause in _PAUSES:
+        for pause in PAUSES:
             time.sleep(pause)
             written, _ = write_apart(connection, left, write)
             found |= dict.fromkeys(written, done)
@@ -120,8 +124,6 @@ class Changing:
 
     def _not_waiting(self, connection: Connection[TupleRow], job_ids: list[int]) -> dict[int, str]:
         """What keeps jobs from a change of those that wait; what waits is missing: somebody held it a moment ago."""
-        if not job_ids:
-            return {}
-        states: dict[int, str] = dict(connection.execute(self._sql["job_states"], {"job_ids": job_ids}).fetchall())
-        kept = {job_id: states.get(job_id, UNKNOWN) for job_id in job_ids}
+        states = states_of(connection, self._schema, job_ids)
+        kept = {job_id: str(states.get(job_id, UNKNOWN)) for job_id in job_ids}
         return {job_id: state for job_id, state in kept.items() if state not in _WAITING}

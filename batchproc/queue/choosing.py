@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
@@ -21,7 +21,8 @@ class JobFilter:
     """What a job has to be, all of it; None leaves a point open.
 
     ``older_than`` and ``newer_than`` are the age of a job: since its end, or where it has none yet, since it was
-    enqueued. Jobs that were superseded are left out unless ``failure_codes`` names that code.
+    enqueued. ``ended_since`` and ``ended_until`` are times of its end alone. Jobs that were superseded are left out
+    unless ``failure_codes`` names that code.
     """
 
     states: tuple[JobState, ...]
@@ -32,6 +33,8 @@ class JobFilter:
     document_id: int | None = None
     older_than: timedelta | None = None
     newer_than: timedelta | None = None
+    ended_since: datetime | None = None
+    ended_until: datetime | None = None
 
 
 class ChosenJobs:
@@ -44,9 +47,7 @@ class ChosenJobs:
     def __init__(self, schema: str, connection: Connection[TupleRow], chosen: JobFilter) -> None:
         self._sql = SqlFolder("batchproc.queue", schema)
         self._connection = connection
-        row = connection.execute(self._sql["choice_begins"]).fetchone()
-        assert row is not None
-        now, last_id = row
+        now, last_id = self._begin()
         self._values: dict[str, Any] = {
             "until": last_id,
             "states": [str(state) for state in chosen.states],
@@ -57,7 +58,13 @@ class ChosenJobs:
             "document_id": chosen.document_id,
             "before": None if chosen.older_than is None else now - chosen.older_than,
             "since": None if chosen.newer_than is None else now - chosen.newer_than,
+            "ended_since": chosen.ended_since,
+            "ended_until": chosen.ended_until,
         }
+
+    def now(self) -> datetime:
+        """By the database's clock."""
+        return self._begin()[0]
 
     def groups(self) -> list[dict[str, Any]]:
         """``{tenant, kind, state, failure_code, jobs}``, the largest first."""
@@ -71,6 +78,11 @@ class ChosenJobs:
         while job_ids := self._slice(after):
             yield job_ids
             after = job_ids[-1]
+
+    def _begin(self) -> tuple[datetime, int]:
+        row = self._connection.execute(self._sql["choice_begins"]).fetchone()
+        assert row is not None
+        return row[0], row[1]
 
     def _slice(self, after: int) -> list[int]:
         values = self._values | {"after": after, "limit": _SLICE}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import AnotherRun
+from batchproc.core.job import Lane
 from batchproc.database import SqlFolder
 
 
@@ -41,6 +42,7 @@ class ExclusiveRun:
             "lease": lease,
             "run_id": None,
         }
+        self.is_held = False
 
     def take(self, connection: Connection[TupleRow], *, again: bool = False) -> None:
         """Takes the row; a second time renews it.
@@ -58,7 +60,8 @@ class ExclusiveRun:
             if other is None:
                 connection.execute(self._sql["take_exclusive"], self._values)
         if other is not None:
-            raise _in_the_way(*other)
+            raise _in_the_way(*other, again=again)
+        self.is_held = True
 
     def began(self, run_id: int) -> None:
         """The id of the run, for others to be told."""
@@ -69,14 +72,46 @@ class ExclusiveRun:
         return connection.execute(self._sql["renew_exclusive"], self._values).fetchone() is not None
 
     def release(self, connection: Connection[TupleRow]) -> None:
+        """After which it is in nobody's way."""
         connection.execute(self._sql["release_exclusive"], [self._values["holder"]])
+        self.is_held = False
 
 
-def _in_the_way(host: str, pid: int, since: Any, run_id: int | None, exclusive: bool) -> AnotherRun:
+def _in_the_way(
+    host: str,
+    pid: int,
+    since: Any,
+    run_id: int | None,
+    exclusive: bool,
+    scope: Mapping[str, Sequence[Any]],
+    tenants: Sequence[str],
+    *,
+    again: bool,
+) -> AnotherRun:
     name = "another run" if run_id is None else f"run {run_id}"
     kind = ", exclusive itself," if exclusive else ""
-    return AnotherRun(
-        f"{name}{kind} is active on {host}, process {pid}, since {since:%Y-%m-%d %H:%M:%S %Z}: nothing was done",
-        "wait until it has ended (batchproc status); one that was killed is in the way until its lease ends,"
-        " dispatch.lease",
+    lanes = [Lane(lane) for lane in scope.get("lanes", ())]
+    narrowed = {"tenant": tenants, "kind": scope.get("kinds", ()), "lane": [lane.name.lower() for lane in lanes]}
+    flags = [f"--{part} {value}" for part, values in narrowed.items() for value in values]
+    active = (
+        f"{name}{kind} is active on {host}, process {pid}, since {since:%Y-%m-%d %H:%M:%S %Z},"
+        f" for {' '.join(flags) or 'all jobs'}"
     )
+    if again:
+        return AnotherRun(
+            f"{active}: it has taken the place of this run, which had lost its lease; what this one did stays done",
+            "see why this machine, or its way to the database, stood still; the other run does the rest",
+        )
+    return AnotherRun(
+        f"{active}: nothing was done",
+        f"{_beside(lanes)}, or wait until it has ended (batchproc status); one that was killed is in the way until its"
+        " lease ends, dispatch.lease",
+    )
+
+
+def _beside(lanes: Collection[Lane]) -> str:
+    """How a run that is to be exclusive goes beside one of these lanes."""
+    others = [lane.name.lower() for lane in Lane if lane not in lanes]
+    if lanes and others:
+        return f"to run beside it, leave its lane to it: --lane {others[0]}"
+    return "to run beside each other, give each its part: --lane interactive and --lane bulk, or --tenant, or --kind"

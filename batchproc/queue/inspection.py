@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg import Connection
 from psycopg.rows import TupleRow, dict_row
@@ -12,6 +12,13 @@ from psycopg.rows import TupleRow, dict_row
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, Lane
 from batchproc.database import SqlFolder
+
+
+class Due(NamedTuple):
+    """Jobs that could begin at once, and those that run."""
+
+    waiting: int
+    running: int
 
 
 class Inspection:
@@ -84,10 +91,10 @@ class Inspection:
         tenant_ids: Collection[int],
         kinds: Collection[str],
         lanes: Collection[int],
-    ) -> int:
-        """Available jobs of that scope; empty collections mean all."""
+    ) -> Due:
+        """Jobs of that scope that are available, and that run; empty collections mean all."""
         values = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
-        return int(self._rows(connection, "count_due", values)[0]["jobs"])
+        return Due(**self._rows(connection, "count_due", values)[0])
 
     def _rows(self, connection: Connection[TupleRow], name: str, values: Any) -> list[dict[str, Any]]:
         with connection.cursor(row_factory=dict_row) as cursor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,7 +14,7 @@ from batchproc.database import SqlFolder
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class Nights:
     """Times by the database's clock.
 
     Attributes:
@@ -48,9 +50,22 @@ class Night:
         return 0.0 if self.waiting_since is None else max(0.0, (self.now - self.waiting_since).total_seconds())
 
 
-def look_at_night(connection: Connection[TupleRow], schema: str) -> Night:
-    """Runs of one job alone do not count. It reads the due jobs once."""
-    with connection.cursor(row_factory=class_row(Night)) as cursor:
-        night = cursor.execute(SqlFolder("batchproc.queue", schema)["night"]).fetchone()
+def look_at_night(
+    connection: Connection[TupleRow],
+    schema: str,
+    *,
+    tenant_ids: Collection[int] = (),
+    kinds: Collection[str] = (),
+    lanes: Collection[int] = (),
+) -> Nights:
+    """How the nights go that were for all of these, and what of these waits; empty collections mean all.
+
+    So without any a run for some tenants, kinds or a lane alone does not count. Runs of one job alone, and those of a
+    pilot, never do. It reads the due jobs once.
+    """
+    asked = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
+    with connection.cursor(row_factory=class_row(Nights)) as cursor:
+        values = {**asked, "asked": json.dumps(asked)}
+        night = cursor.execute(SqlFolder("batchproc.queue", schema)["night"], values).fetchone()
     assert night is not None
     return night

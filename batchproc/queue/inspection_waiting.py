@@ -12,6 +12,7 @@ from psycopg.rows import TupleRow, class_row, dict_row
 from batchproc.core.errors import UsageError
 from batchproc.core.languages import Able
 from batchproc.database import SqlFolder
+from batchproc.queue.nights import PAST_DAYS
 
 MOST_AHEAD = 10_000
 """Further ahead nobody counts: that would read every job that waits."""
@@ -69,7 +70,11 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """A node that lives. ``scope``: which jobs its run serves, empty lists mean all; None is unknown."""
+    """A node that lives.
+
+    ``scope``: which jobs its run serves, empty lists mean all; None is unknown. ``is_single``: that runs one job alone,
+    and takes no other.
+    """
 
     node_id: Any
     host: str
@@ -81,15 +86,11 @@ class NodeFacts:
     jobs_per_minute: float | None
     scope: dict[str, Any] | None
     running: int
+    is_single: bool = False
 
     @property
     def able(self) -> Able:
         return Able(frozenset(self.kinds), frozenset(self.languages), tuple(self.default_languages))
-
-    @property
-    def is_single(self) -> bool:
-        """It runs one job alone, and takes no other."""
-        return bool((self.scope or {}).get("single"))
 
     def serves(self, job: JobFacts) -> bool:
         """Whether the job is one of those that its run is for."""
@@ -117,7 +118,7 @@ class Ahead:
 class Waiting:
     """All facts. ``ahead`` and ``locked`` only of a job that is due; ``token_seconds``: until its kind has a token.
 
-    ``seconds``: of a worker, that an attempt at such a job takes; None when none was made in a week.
+    ``seconds``: of a worker, that an attempt at such a job takes; None when none was made in ``PAST_DAYS``.
     """
 
     job: JobFacts
@@ -179,5 +180,5 @@ def _token_seconds(connection: Connection[TupleRow], sql: SqlFolder, job: JobFac
 
 
 def _seconds(connection: Connection[TupleRow], sql: SqlFolder, kind: str) -> float | None:
-    row = connection.execute(sql["why_seconds"], {"kind": kind}).fetchone()
+    row = connection.execute(sql["why_seconds"], {"kind": kind, "days": PAST_DAYS}).fetchone()
     return None if row is None or row[0] is None else float(row[0])

@@ -12,11 +12,12 @@ from batchproc.core.expectations import Usual
 from batchproc.database import SqlFolder
 
 PAST_DAYS = 30
-"""Days of ``usage_daily`` that say how long jobs take: long enough for kinds that run once a month."""
+"""Days of ``usage_daily`` that say how long jobs and pages take, wherever that is estimated: long enough for kinds that
+run once a month."""
 
 
-class LeftJobs(NamedTuple):
-    """Jobs that wait; of them those that are not held, and whose tenant and kind are not paused."""
+class LeftOfKind(NamedTuple):
+    """Jobs of a kind that wait; of them those that are not held, and whose tenant and kind are not paused."""
 
     jobs: int
     claimable: int
@@ -40,8 +41,8 @@ class NightStore:
         tenant_ids: Collection[int],
         kinds: Collection[str],
         lanes: Collection[int],
-    ) -> dict[str, LeftJobs]:
+    ) -> dict[str, LeftOfKind]:
         """Jobs of that scope that still wait, by kind, whether due or not; empty collections mean all."""
         values = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
         rows = connection.execute(self._sql["left_by_kind"], values).fetchall()
-        return {kind: LeftJobs(jobs, claimable) for kind, jobs, claimable in rows}
+        return {kind: LeftOfKind(jobs, claimable) for kind, jobs, claimable in rows}

@@ -10,6 +10,7 @@ from typing import Any
 from psycopg import Connection, IsolationLevel
 from psycopg.rows import TupleRow, dict_row
 
+from batchproc.core.job import Lane
 from batchproc.database import SqlFolder
 
 
@@ -20,9 +21,21 @@ class RunHistory:
         self._sql = SqlFolder("batchproc.queue", schema)
 
     def run(self, connection: Connection[TupleRow], run_id: int | None = None) -> dict[str, Any] | None:
-        """That run, or the newest that claimed a job; None when there is none."""
+        """That run, or the newest that claimed a job, one of a single job or a pilot last; None when there is none."""
         rows = _rows(connection, self._sql["report_run"], {"run_id": run_id})
         return rows[0] if rows else None
+
+    def runs(self, connection: Connection[TupleRow], *, before: int | None, limit: int) -> list[dict[str, Any]]:
+        """Runs below the id ``before``, the newest first."""
+        rows = _rows(connection, self._sql["list_runs"], {"before": before, "limit": limit})
+        return [row | {"lanes": [Lane(lane).name.lower() for lane in row["lanes"]]} for row in rows]
+
+    def totals(
+        self, connection: Connection[TupleRow], run_id: int, *, since: datetime, until: datetime
+    ) -> dict[str, Any]:
+        """The seconds, pages and failed pages of the run's attempts that ended between these times."""
+        [totals] = _rows(connection, self._sql["run_totals"], {"run_id": run_id, "since": since, "until": until})
+        return totals
 
     def campaign(self, connection: Connection[TupleRow], campaign_id: int) -> dict[str, Any] | None:
         """That campaign with its jobs by state; None when there is none."""
@@ -40,13 +53,14 @@ class RunHistory:
         groups: int,
         examples: int,
     ) -> list[dict[str, Any]]:
-        """Discarded jobs of a run or campaign and, with ``partial``, its partial documents, worst first.
+        """Discarded jobs of a run or campaign and, with ``partial``, its partial documents, each tenant's worst first.
 
         Rows of one tenant, state and failure code stand together, and each has the number of all of them as ``jobs``;
-        ``groups`` there has the number of all such groups.
+        ``groups`` there has the number of all such groups, ``tenants`` that of all tenants that have one.
 
         Args:
-            accepted: failure codes of discarded jobs that nobody wants to hear of.
+            accepted: failure codes of discarded jobs, and of the first failed page of partial documents, that nobody
+                wants to hear of.
             groups: so many groups at most.
             examples: so many jobs of each group at most.
         """

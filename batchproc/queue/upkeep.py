@@ -107,12 +107,24 @@ class Upkeep:
         rows = connection.execute(self._sql["strays"], values).fetchall()
         if not rows:
             return []
-        wanted: dict[str, list[int]] = {"cancel": [], "forget": [], "hold": [], "release": []}
+        wanted: dict[str, list[int]] = {
+            "cancel": [],
+            "forget": [],
+            "hold": [],
+            "release": [],
+            "end": [],
+            "stop": [],
+            "over": [],
+        }
         for what, job_id in rows:
             wanted[what].append(job_id)
         self._write(connection, wanted["cancel"], lambda ids: self._cancelling.cancel_waiting(connection, ids))
         self._write(connection, wanted["forget"], lambda ids: self._cancelling.forget_requests(connection, ids))
         self._write(connection, wanted["hold"], lambda ids: self._campaigns.hold_jobs(connection, ids))
+        self._write(connection, wanted["end"], lambda ids: self._campaigns.cancel_strays(connection, ids))
+        self._cancelling.request(connection, wanted["stop"])
+        if wanted["over"]:
+            self._campaigns.finish_cancel(connection, wanted["over"])
         released = self._write(connection, wanted["release"], lambda ids: self._campaigns.release_jobs(connection, ids))
         return list({queue for state, queue in released if state is JobState.AVAILABLE})
 

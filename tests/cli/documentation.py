@@ -102,6 +102,7 @@ def session_of(page: Path, folder: Path, database_url: str) -> Session:
         **kept,
         "HOME": str(folder),
         "BATCHPROC_HOME": str(folder / "home"),
+        "PATH": f"{launcher.parent}:{kept['PATH']}",  # as with the link that the README advises
         "BATCHPROC_DATABASE_URL": database_url,
         "BATCHPROC_POOL__WORKERS": "1",  # so that the jobs that follow others always get the same numbers
     }

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,11 @@ import pytest
 from batchproc.cli.main import run
 from batchproc.cli.tables import laid_out
 from batchproc.database import connect
+from batchproc.ops.campaigning import CampaignCancelled, Campaigning, Retried
+from batchproc.ops.changing_jobs import Cancel
+from batchproc.ops.reverting import Reverted, Reverting
+from batchproc.queue import campaigns as campaign_statements
+from batchproc.queue.campaign_listing import CampaignListing
 from tests.handlers.running_job import Conn, add_document, add_tenant
 
 ROW_KEYS = [
@@ -190,6 +198,14 @@ def test_the_time_left_is_estimated_for_the_slots_there_are_and_then_by_the_rate
     assert any(line.endswith(", as it goes now") for line in shell.lines("show", "1"))
 
 
+@pytest.mark.parametrize(
+    ("a_minute", "told"), [(15_000.0, "15,000"), (1234.5, "1,234"), (99.96, "100"), (74.04, "74"), (5 / 6, "0.833")]
+)
+def test_a_rate_is_shown_in_digits(shell: Shell, monkeypatch: pytest.MonkeyPatch, a_minute: float, told: str) -> None:
+    monkeypatch.setattr(CampaignListing, "rate", lambda *_: a_minute / 60)
+    assert f"rate          {told} documents a minute" in shell.lines("show", "1")
+
+
 def test_a_campaign_whose_command_was_cut_short_says_so(shell: Shell) -> None:
     shell.sql("update batchproc.campaigns set filled_at = null")
     assert "its command goes on, or was cut short: then give it again" in "\n".join(shell.lines("show", "1"))
@@ -203,6 +219,65 @@ def test_pausing_and_resuming(shell: Shell) -> None:
     assert shell.json("resume", "1") == {"campaign_id": 1, "released": 12, "superseded": 0}
     assert shell.states() == {"available"}
     assert shell.lines("resume", "1") == ["campaign 1: 0 jobs wait again"]
+
+
+def test_what_is_retried_of_a_paused_one_is_told_to_be_held(shell: Shell) -> None:
+    shell.end("discarded", 2, "own_code")
+    shell.json("pause", "1")
+    advice = "held, as it is paused; go on with: batchproc campaigns resume 1"
+    assert shell.lines("retry", "1", "--dry-run") == [f"campaign 1: 2 jobs would be {advice}"]
+    assert shell.lines("retry", "1") == [f"campaign 1: 2 jobs are {advice}"]
+    assert shell.states() == {"held"}
+    fail = (
+        "update batchproc.processing_jobs set state = 'discarded', failure_code = 'own_code',"
+        " finished_at = clock_timestamp() where job_id <= {}"
+    )
+    shell.sql(fail.format(1))
+    done = shell.json("retry", "1")
+    assert (done["retried"], done["held"], shell.states()) == (0, 1, {"held"})
+    shell.sql(fail.format(2))
+    _, out, _ = shell.run("jobs", "retry", "1", "2")
+    assert "job 1: held again with its paused campaign" in out
+    shell.sql(fail.format(2))
+    _, out, _ = shell.run("jobs", "retry", "--failure-code", "own_code")
+    assert out.splitlines()[0] == "0 jobs retried"
+    assert out.splitlines()[1].startswith("2 held again")
+
+
+def test_a_cancelled_one_is_neither_paused_nor_resumed(shell: Shell) -> None:
+    shell.json("cancel", "1", "--yes")
+    for command in ("pause", "resume"):
+        code, out, err = shell.run("campaigns", command, "1")
+        assert (code, out) == (2, "")
+        assert "campaign 1 is cancelled" in err
+        assert "batchproc campaigns retry 1" in err
+    assert shell.json("show", "1")["paused"] is False
+    shell.json("retry", "1", "--yes")
+    assert shell.json("pause", "1")["held"] == 12
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_cancel_that_is_stopped_tells_what_is_left(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, paused: bool
+) -> None:
+    monkeypatch.setattr(campaign_statements, "_BATCH", 5)
+    if paused:
+        shell.json("pause", "1")
+    with monkeypatch.context() as patched:
+        cancelled = Cancel.__call__
+
+        def and_stops(cancel: Cancel, job_ids: Sequence[int]) -> dict[int, str]:
+            os.kill(os.getpid(), signal.SIGINT)
+            return cancelled(cancel, job_ids)
+
+        patched.setattr(Cancel, "__call__", and_stops)
+        code, out, err = shell.run("campaigns", "cancel", "1", "--yes")
+    assert (code, out) == (130, "campaign 1: 5 jobs cancelled\n")
+    assert err == "stopped: 7 jobs of the campaign are left; give the command again to go on (nodes that run do, too)\n"
+    shown = shell.json("show", "1")
+    assert (shown["state"], shown["left"], shown["paused"]) == ("cancelling", 7, False)
+    assert shell.json("cancel", "1", "--yes")["cancelled"] == 7
+    assert shell.json("show", "1")["state"] == "cancelled"
 
 
 def test_cancelling_many_wants_a_yes_and_a_retry_takes_it_back(shell: Shell) -> None:
@@ -223,6 +298,26 @@ def test_cancelling_many_wants_a_yes_and_a_retry_takes_it_back(shell: Shell) -> 
     assert shell.states() == {"available"}
 
 
+def test_what_somebody_holds_or_what_still_runs_is_told_by_the_exit_code(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``jobs cancel`` and ``jobs retry`` have it."""
+
+    def code_when(work: type, command: str, done: Any, *flags: str) -> int:
+        monkeypatch.setattr(work, command if work is Campaigning else "run", lambda *_, **__: done)
+        return shell.run("campaigns", command, "1", *(flags or ["--yes"]))[0]
+
+    assert code_when(Campaigning, "cancel", CampaignCancelled(3, 1, 0)) == 1
+    assert code_when(Campaigning, "cancel", CampaignCancelled(3, 0, 2), "--yes", "--json") == 1
+    assert code_when(Campaigning, "cancel", CampaignCancelled(3, 0, 0)) == 0
+    assert code_when(Campaigning, "cancel", CampaignCancelled(), "--dry-run") == 0
+    assert code_when(Campaigning, "retry", Retried(2, unwritten=1)) == 1
+    assert code_when(Campaigning, "retry", Retried(2, superseded=1)) == 0
+    monkeypatch.setattr(Reverting, "count", lambda *_: Reverted(1))
+    assert code_when(Reverting, "revert", Reverted(1, Counter(busy=1))) == 1
+    assert code_when(Reverting, "revert", Reverted(1, Counter(person=1))) == 0
+
+
 def test_few_are_retried_without_a_question(shell: Shell) -> None:
     shell.end("discarded", 2, "own_code")
     shell.end("discarded", 1, "encrypted")
@@ -234,6 +329,7 @@ def test_few_are_retried_without_a_question(shell: Shell) -> None:
     assert found == {
         "campaign_id": 1,
         "retried": 1,
+        "held": 0,
         "superseded": 0,
         "unwritten": 0,
         "left_alone": {},

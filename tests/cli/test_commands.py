@@ -337,7 +337,7 @@ def nested(levels: int) -> str:
         (["tenants", "set", "acme", "--password-file", "/nowhere/at/all"], "cannot be used: it cannot be read"),
         (["tenants", "set", "acme", "--password-file", "/etc/passwd"], "which opens it to others: chmod 600"),
         (["jobs", "show", "99"], "there is no job 99"),
-        (["jobs", "show", "x"], "'x' is not a valid integer"),
+        (["jobs", "show", "x"], "'x' is no id"),
         (["documents", "show", "99"], "there is no document 99"),
         (["run", "5"], "unexpected argument 5: to run that job alone: batchproc run --once 5"),
         (["run", "--in-process"], "--in-process runs one job: batchproc run --once"),
@@ -348,7 +348,12 @@ def nested(levels: int) -> str:
         (["tenants", "set", "acme", "--weight", "nan"], "'nan' is no number above 0 to 1000"),
         (["bench", "simulate", "--cores", "nan"], "'nan' is no number from 0.1 to 1024"),
         (["bench", "parent", "--seconds", "inf"], "inf is not in the range"),
-        (["jobs", "list", "--document", "99999999999999999999"], "is not in the range"),
+        (["jobs", "list", "--document", "99999999999999999999"], "there is no id 99999999999999999999"),
+        (["documents", "show", "abc"], "'abc' is no id: ids are whole numbers such as 42"),
+        (["jobs", "show", "0"], "there is no id 0"),
+        (["jobs", "list", "--after", "-1"], "'-1' is no id"),
+        (["run", "--until", "6"], "must be a time of day such as 06:00, or a length such as +7h; see"),
+        (["run", "--until", "+7"], "needs a unit, such as +7h or +90m; see"),
         (["db", "status"], "a database URL is configured, and `db` is for the embedded PostgreSQL alone"),
         (["nonsense"], "No such command 'nonsense'; see: batchproc --help"),
         (["--nonsense"], "No such option"),
@@ -406,7 +411,14 @@ def test_a_database_without_migrations_is_refused_with_advice(
     assert (refused.code, "run: batchproc migrate" in refused.err) == (2, True)
 
     assert batchproc("migrate", "--json").json == {
-        "applied": ["0001_initial", "0002_faults", "0003_pages", "0004_scale", "0005_operations"]
+        "applied": [
+            "0001_initial",
+            "0002_faults",
+            "0003_pages",
+            "0004_scale",
+            "0005_operations",
+            "0006_operations_indexes",
+        ]
     }
     assert batchproc("migrate").out == "nothing to do: the database is up to date\n"
     assert batchproc("status").code == 0

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -15,11 +16,23 @@ import pytest
 from batchproc.cli import main
 from batchproc.packaged import packaged_conf
 from batchproc.settings import Settings
+from tests.cli.documentation import README
+from tests.engine.running import Bench, bench_on
+from tests.faults.command import started_run
+from tests.waiting import wait_until
 
 CONF = packaged_conf()
+REPO = Path(__file__).parents[2]
 PROGRAM = "/opt/batchproc/bin/batchproc"
 UNITS = sorted((CONF / "systemd").iterdir())
 FIELDS = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)]
+
+
+@pytest.fixture
+def bench(database_url: str) -> Iterator[Bench]:
+    made = bench_on(database_url)
+    yield made
+    made.connection.close()
 
 
 def cron_lines() -> list[str]:
@@ -77,6 +90,33 @@ def test_the_file_of_cron_ends_as_cron_wants_it() -> None:
     assert "." not in path.name
 
 
+def nights() -> list[str]:
+    """Every line that begins a night: of the examples, and of the documentation."""
+    pages = [REPO / "README.md", *sorted((REPO / "batchproc" / "docs").glob("*.md"))]
+    text = "\n".join([*commands(), *(page.read_text("utf-8") for page in pages)])
+    return sorted(set(re.findall(r"(?:^    |bin/)(?:[\d* ]*)batchproc (run --until \d\d:\d\d.*)$", text, re.MULTILINE)))
+
+
+@pytest.mark.long
+def test_the_examples_go_beside_each_other(bench: Bench) -> None:
+    """Whoever installs all of them, or takes a line of the documentation, has none that does nothing for another."""
+    [service] = [
+        command
+        for path in UNITS
+        if path.name == "batchproc.service"
+        for command in re.findall(r"^ExecStart=(.*)$", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    by_day = [line.split(maxsplit=6)[6] for line in cron_lines() if "--lane interactive" in line]
+    assert by_day
+    assert len(nights()) >= 2
+    with started_run(bench, *shlex.split(service)[2:], "--workers", "1") as first:
+        wait_until(lambda: bench.rows("select from batchproc.runs"), 30, "the service works")
+        for command in [*nights(), *(line.removeprefix(f"{PROGRAM} ") for line in by_day)]:
+            with started_run(bench, *shlex.split(command)[1:], "--workers", "1") as other:
+                assert (other.wait(40), command, *other.output()) == (0, command, "", "")
+        assert first.stop() == 0
+
+
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_a_unit_has_no_key_twice_and_its_sections(path: Path) -> None:
     parsed = unit(path)
@@ -99,6 +139,35 @@ def test_the_service_has_time_to_start_and_is_watched_no_more_closely_than_it_ca
     assert service["WatchdogSec"] == "2min"
     assert 2 * Settings().dispatch.lease < 120
     assert service["ExecReload"].split() == ["/bin/kill", "-HUP", "$MAINPID"]
+
+
+def test_the_watch_of_folders_waits_for_their_storage_and_has_time_for_a_large_file() -> None:
+    watch = unit(CONF / "systemd" / "batchproc-watch.service")
+    service = watch["Service"]
+    assert (service["Type"], service["NotifyAccess"]) == ("notify", "all")
+    words = shlex.split(service["ExecStart"])
+    assert words[:2] == [PROGRAM, "import"]
+    assert "--watch" in words
+    assert watch["Unit"]["RequiresMountsFor"] in words
+    assert service["TimeoutStartSec"] == "15min"
+    assert service["WatchdogSec"] == "10min"
+
+
+def test_documents_that_failed_make_no_failed_unit_of_a_night_or_a_service() -> None:
+    for name in ("batchproc-night", "batchproc"):
+        assert unit(CONF / "systemd" / f"{name}.service")["Service"]["SuccessExitStatus"] == "1"
+
+
+@pytest.mark.parametrize(
+    "path", [CONF / "cron" / "batchproc", CONF / "systemd" / "batchproc-night.service", README], ids=lambda p: p.name
+)
+def test_who_runs_it_by_night_is_told_where_settings_and_handlers_come_from(path: Path) -> None:
+    """Without them a run passes over every job whose handler it does not know."""
+    text = path.read_text("utf-8")
+    told = text.split("\n## Every night\n")[1].split("\n## ")[0] if path == README else text
+    for name in ("BATCHPROC_CONF", "PYTHONPATH"):
+        [line] = re.findall(rf"^ *#?(?:Environment=)?{name}=(\S+)$", told, re.MULTILINE)
+        assert line.startswith("/"), "cron makes all of the line the value"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed here")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -106,33 +107,34 @@ def test_commands_stand_in_the_pages() -> None:
 # -- what is shown as code
 
 
-def test_the_example_of_a_test_passes(tmp_path: Path) -> None:
-    handler = next(fence for fence in fences(README) if fence.file == "/srv/batchproc/archive_handlers.py")
-    (tmp_path / "archive_handlers.py").write_text(handler.text, "utf-8")
-    for fence in fences(HANDLERS):
-        if fence.text.startswith("pytest_plugins"):
-            (tmp_path / "conftest.py").write_text(fence.text, "utf-8")
-        elif fence.file == "/srv/batchproc/test_letter_date.py":
-            (tmp_path / "test_letter_date.py").write_text(fence.text, "utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        str(tmp_path),
-    ]
-    ran = subprocess.run(command, cwd=tmp_path, env=_with_product(), capture_output=True, text=True, timeout=100)
+@pytest.mark.parametrize("command", ["bin/test", "python -m pytest"])
+def test_the_commands_that_run_the_example_work(command: str, tmp_path: Path) -> None:
+    """As the page has them; ``bin/test`` with this environment instead of one that it would have to install."""
+    assert f"\n    {command} /srv/batchproc\n" in HANDLERS.read_text("utf-8")
+    _write_the_example(tmp_path)
+    (tmp_path / "bin").mkdir()
+    script = (REPO / "bin" / "test").read_text("utf-8")
+    script = script.replace('$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")', str(REPO / "bin"))
+    changed = script.replace("prepare_venv test", f"venv={sys.prefix}")
+    assert changed != script
+    (tmp_path / "bin" / "test").write_text(changed)
+    words = ["bash", "bin/test"] if command == "bin/test" else [sys.executable, "-m", "pytest"]
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = bare if command == "bin/test" else bare | {"PYTHONPATH": str(REPO)}  # as if it was installed
+    ran = subprocess.run(
+        [*words, str(tmp_path)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100
+    )
     assert "3 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
-def _with_product() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "PYTHONPATH": str(REPO)}
+def _write_the_example(folder: Path) -> None:
+    handler = next(fence for fence in fences(README) if fence.file == "/srv/batchproc/archive_handlers.py")
+    (folder / "archive_handlers.py").write_text(handler.text, "utf-8")
+    for fence in fences(HANDLERS):
+        if fence.text.startswith("pytest_plugins"):
+            (folder / "conftest.py").write_text(fence.text, "utf-8")
+        elif fence.file == "/srv/batchproc/test_letter_date.py":
+            (folder / "test_letter_date.py").write_text(fence.text, "utf-8")
 
 
 def queries() -> list[str]:

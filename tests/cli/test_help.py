@@ -49,6 +49,7 @@ def test_help_shows_examples_that_exist(
     assert of_this, f"batchproc {path} --help has no example of itself:\n{shown}"
     assert [problem for line in examples if (problem := problem_with(line))] == []
     assert [line for line in shown.splitlines() if len(line) > 80] == []
+    assert "922337" not in shown, "the range of the database's numbers is nobody's business"
 
 
 def test_every_example_is_of_a_command_that_exists() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from batchproc.cli.main import run
 from batchproc.database import connect
 from batchproc.ops import import_batches
+from tests.engine.test_sd_notify import Manager
 from tests.handlers.running_job import Conn, add_tenant
 from tests.waiting import wait_until
 
@@ -179,6 +181,24 @@ def test_a_watched_folder_is_imported_until_the_service_is_stopped(
     sizes = connection.execute("select bytes from batchproc.documents order by document_id").fetchall()
     assert sizes == [(1,), (1,), (1,), (9,)]
     assert connection.execute("select count(*) from batchproc.campaigns").fetchone() == (0,)
+
+
+def test_the_watchdog_hears_of_it_while_it_waits_for_files(
+    database_url: str, connection: Conn, scans: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Manager(str(tmp_path / "notify")) as manager:
+        monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
+        monkeypatch.setenv("WATCHDOG_USEC", "1500000")
+        with started(command(database_url, str(scans), "--watch", "--settle", "1h"), tmp_path) as process:
+            wait_until(lambda: "READY" in manager.states(), 30, "it watches")
+            before = time.monotonic()
+            seen = len(manager.told)
+            wait_until(lambda: len(manager.hear()) >= seen + 2, 30, "it gives signs of life in a wait of half an hour")
+            assert all("WATCHDOG" in message for message in manager.told[seen:])
+            assert time.monotonic() - before < 30
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+        assert manager.states()[-1] == "STOPPING"
 
 
 @pytest.mark.parametrize(

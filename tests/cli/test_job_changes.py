@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,13 @@ class Shell:
 
     def states(self) -> list[str]:
         return [state for (state,) in self.bench.rows("select state from batchproc.processing_jobs order by job_id")]
+
+    def long_over(self) -> int:
+        """Jobs that ended longer ago than what times on the command line are rounded to."""
+        [(jobs,)] = self.bench.rows(
+            "select count(*) from batchproc.processing_jobs where finished_at < clock_timestamp() - interval '5 ms'"
+        )
+        return int(jobs)
 
     def sql(self, statement: str) -> None:
         self.bench.connection.execute(statement.encode())
@@ -126,15 +134,40 @@ def test_a_cancelled_campaign_is_taken_back_by_the_command_that_was_told(shell: 
     assert (code, out.splitlines()[0]) == (0, "12 jobs cancelled")
     assert shell.states().count("cancelled") == 12
     words = out.splitlines()[1].removeprefix("to take that back: batchproc jobs ").split()
-    assert words == ["retry", "--campaign", str(campaign), "--state", "cancelled", "--newer-than", "2m"]
+    since, until = words[6], words[8]
+    moments = ["--ended-since", since, "--ended-until", until]
+    assert words == ["retry", "--campaign", str(campaign), "--state", "cancelled", *moments]
+    assert datetime.fromisoformat(since) <= datetime.fromisoformat(until)
 
     assert shell.json(*words, "--yes")["outcomes"] == {"retried": 12}
 
     assert "cancelled" not in shell.states()
 
 
+@pytest.mark.parametrize("command", ["cancel", "discard"])
+def test_what_is_taken_back_is_as_it_was_and_nothing_of_somebody_else(shell: Shell, command: str) -> None:
+    """However long after, in whatever zone of time; what others ended before and since stays ended."""
+    later = shell.bench.enqueue(shell.acme, "t_quick", run_at=datetime(2090, 1, 1, tzinfo=UTC))
+    assert shell.run(command, "1")[0] == 0
+    wait_until(lambda: shell.long_over() == 1, 10)
+    code, out, _ = shell.run(command, "--kind", "t_quick", "--tenant", "acme", "--yes")
+    assert (code, out.splitlines()[0].split()[:2]) == (0, ["4", "jobs"])
+    wait_until(lambda: shell.long_over() == 5, 10)
+    extra = shell.bench.enqueue(shell.acme, "t_quick")
+    assert shell.run(command, str(extra))[0] == 0
+    words = out.splitlines()[1].removeprefix("to take that back: batchproc jobs ").split()
+    with pytest.MonkeyPatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        assert shell.json(*words)["outcomes"] == {"retried": 4}
+    time.tzset()
+    over = {"cancel": "cancelled", "discard": "discarded"}[command]
+    assert shell.states() == [over, "available", "available", "available", "available", "scheduled", over]
+    assert shell.bench.job(later)["run_at"] == datetime(2090, 1, 1, tzinfo=UTC)
+
+
 def test_the_commands_of_the_documentation_are_understood(shell: Shell) -> None:
-    page = (Path(str(resources.files("batchproc"))) / "docs" / "monitoring.md").read_text()
+    page = (Path(str(resources.files("batchproc"))) / "docs" / "operating.md").read_text()
     commands = [line.split()[2:] for line in page.splitlines() if line.startswith("    batchproc jobs ")]
     assert {command[0] for command in commands} == {"list", "retry", "cancel", "prioritise", "discard"}
     before = shell.states()
@@ -190,7 +223,6 @@ def test_a_person_is_asked(shell: Shell, answer: str, code: int, cancelled: int)
         (["retry", "--all", "--kind", "t_quick"], "--all does not go with a filter"),
         (["discard", "--tenant", ""], "--tenant is empty"),
         (["cancel", "--tenant", "nobody"], "there is no tenant 'nobody'"),
-        (["cancel", "1", "--dry-run"], "--dry-run goes with a filter"),
         (["retry", "--older-than", "soon"], "must be a number of seconds or a duration"),
         (["prioritise", "1", "--priority", "10"], "10 is not in the range"),
     ],
@@ -201,6 +233,47 @@ def test_what_cannot_be_meant_changes_nothing(shell: Shell, arguments: Sequence[
     assert code == 2
     assert said in err
     assert shell.states() == before
+
+
+def test_a_dry_run_of_ids_says_of_each_what_would_become_of_it(shell: Shell) -> None:
+    shell.ended(1)
+    shell.ended(2, state="completed", code=None)
+    before = shell.states()
+    code, out, err = shell.run("retry", "1", "2", "3", "99", "--dry-run")
+    assert (code, err) == (2, "batchproc: there is no job 99: see: batchproc jobs list\n")
+    assert [line.split(",")[0] for line in out.splitlines()] == [
+        "job 1: would be retried",
+        "job 2: left as it is: only discarded and cancelled jobs can be retried",
+        "job 3: left as it is: only discarded and cancelled jobs can be retried",
+    ]
+    assert shell.run("cancel", "3", "--dry-run")[1] == "job 3: would be cancelled\n"
+    dry = shell.json("cancel", "2", "3", "--dry-run")
+    assert (outcomes(dry), dry["dry_run"], dry["outcomes"]) == ([(2, "completed"), (3, "cancelled")], True, {})
+    assert shell.states() == before
+
+
+def test_a_cancel_of_ids_says_how_to_take_it_back_and_what_was_cancelled_already(shell: Shell) -> None:
+    code, out, _ = shell.run("cancel", "3", "4")
+    assert code == 0
+    *told, back = out.splitlines()
+    assert told == ["job 3: cancelled", "job 4: cancelled"]
+    again = shell.run("cancel", "3")
+    assert again[:2] == (0, "job 3: left as it is: cancelled already\n")
+    words = back.removeprefix("to take that back: batchproc jobs ").split()
+    assert shell.json(*words)["outcomes"] == {"retried": 2}
+
+
+def test_a_retry_that_finds_nothing_hints_at_what_was_cancelled(shell: Shell) -> None:
+    shell.ended(1, 2, state="cancelled", code=None)
+    code, out, err = shell.run("retry", "--tenant", "acme")
+    assert (code, out) == (0, "0 jobs retried\n")
+    assert err == "2 cancelled jobs fit as well: --state cancelled chooses those\n"
+    assert shell.run("retry", "--tenant", "beta")[2] == ""
+
+
+def test_nothing_counts_up_before_jobs_that_are_named(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("batchproc.cli.terminal.sys.stderr.isatty", lambda: True, raising=False)
+    assert shell.run("cancel", "99")[2] == "batchproc: there is no job 99: see: batchproc jobs list\n"
 
 
 def test_an_unknown_failure_code_is_told(shell: Shell) -> None:
@@ -263,7 +336,7 @@ def test_a_running_job_is_killed_within_a_second_of_the_command(shell: Shell, tm
         left = [pid for pid in map(int, pids.read_text().split()) if alive(pid)]
         assert node.wait() == 0
 
-    assert (code, out.splitlines()[0]) == (0, "1 jobs cancelled"), "it waits until the job is gone"
+    assert (code, out.splitlines()[0]) == (0, "1 job cancelled"), "it waits until the job is gone"
     assert left == []
     assert seconds < KILLED_WITHIN
     assert shell.bench.job(running)["state"] == "cancelled"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def test_a_pilot_tells_what_would_be_gained_and_lost(shell: Shell, connection: C
     assert lines[:4] == [
         "campaign 1: a pilot of 3 documents, of 3 that fit",
         "read          2 documents, 2 pages, as a pilot: none became current",
-        "first texts   1 documents, 3 words",
+        "first texts   1 document, 3 words",
         "words         2 gained, 3 lost of 4",
     ]
     assert "not read      unreadable_file 1" in lines
@@ -106,6 +107,34 @@ def test_a_pilot_that_is_left_to_the_next_run_only_enqueues(shell: Shell, connec
     assert [(args, state) for _, args, state in jobs] == [({"pilot": True}, "available")] * 2
     assert shell.json("reprocess", "--all", "--pilot", "2", "--no-run")["already_queued"] == 2
     assert shell.json("reprocess", "--all")["enqueued"] == len(ids), "a pilot does not do their work"
+
+
+def test_what_a_job_has_begun_to_read_is_left_out_and_counted(shell: Shell, connection: Conn) -> None:
+    """Also where nobody reads it any more: its pages are for whoever reads it next."""
+    ids = [add_document(connection, shell.tenant, content=bytes([number])) for number in range(5)]
+    begun = b"""
+        insert into batchproc.ocr_revisions (tenant_id, document_id, engine, engine_version, data_hash, profile,
+                                             languages, source_sha256, page_count, state, pilot)
+        values (%s, %s, 'e', '1', 'd', '{}', '{eng}', '', 2, %s, %s)
+        """
+    for place, state, pilot in ((0, "open", False), (1, "open", True), (2, "abandoned", False)):
+        connection.execute(begun, [shell.tenant, ids[place], state, pilot])
+    found = shell.json("reprocess", "--all", "--pilot", "5", "--dry-run")
+    assert (found["enqueued"], found["left_alone"]) == (4, {"begun": 1})
+    code, out, _ = shell.run("reprocess", "--all", "--pilot", "5", "--no-run")
+    assert code == 0
+    assert "1 left alone: they have begun to be read by a job, whose pages a pilot does not take" in out.splitlines()
+    assert shell.sql("select document_id from batchproc.processing_jobs order by 1") == [(one,) for one in ids[1:]]
+    only = shell.json("reprocess", "--document", str(ids[0]), "--pilot", "5", "--no-run")
+    assert (only["enqueued"], only["left_alone"]) == (0, {"begun": 1})
+    assert shell.json("reprocess", "--document", str(ids[0]))["enqueued"] == 1, "which goes on with them"
+
+
+def test_what_is_left_out_is_told_with_the_result() -> None:
+    done = Reprocessed(enqueued=2, campaign_id=7, left_alone=Counter(begun=3))
+    line = "left out      3 that a job has begun to read, and not ended"
+    assert line in told(Pilot(done, 2, Scope()), collected([READ]), [], 0)
+    assert told(Pilot(Reprocessed(left_alone=Counter(begun=3)), 0, Scope()), collected([]), [], 0)[-1] == line
 
 
 @pytest.mark.parametrize(
@@ -185,7 +214,7 @@ class TestRevert:
         }
         code, _, err = shell.run("campaigns", "revert", "1")
         assert code == 2
-        assert "21 documents would be reverted: look at it with --dry-run, then give --yes" in err
+        assert "21 documents would be reverted: look at them with --dry-run, then give --yes" in err
         assert read[0].row()[0] == read[0].left()[1]
         code, out, err = shell.run("campaigns", "revert", "1", "--yes")
         assert code == 0

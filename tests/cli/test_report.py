@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import pytest
 
 from batchproc.cli import main
 from batchproc.engine.node import RunOptions
-from tests.engine.running import HANDLERS, Bench, bench_on
+from tests.engine.running import HANDLERS, Bench, bench_on, only
 from tests.ocr import drawn
 
 QUICK_OCR: dict[str, Any] = {"ocr": {"languages": ["eng"], "dpi": 70, "orientation": False}}
@@ -116,6 +117,64 @@ def test_the_report_of_a_run_agrees_with_its_tables(bench: Bench, shell: Shell, 
     assert max(len(line) for line in shell.out.splitlines() if not line.startswith("    ")) <= 80
 
 
+def test_summary_and_report_tell_of_one_run_alike(bench: Bench, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCHPROC_HANDLERS", json.dumps([HANDLERS]))
+    tenant = bench.tenant("acme")
+    for kind in ("t_brief", "t_brief", "t_declared"):
+        bench.enqueue(tenant, kind)
+    summed = shell.json("run", "--workers", "2")
+    found = shell.json("report", str(summed["run_id"]))
+    assert summed["seconds"] == pytest.approx(found["subject"]["seconds"], abs=0.0006), "rounded"
+    for key in ("worker_seconds", "slot_use", "pages", "failed_pages"):
+        assert summed[key] == pytest.approx(found[key], abs=0.0006), key
+    assert summed["partial_codes"] == {}
+
+
+def test_a_retry_changes_no_report_but_says_that_it_happened(bench: Bench, shell: Shell) -> None:
+    tenant = bench.tenant("acme")
+    jobs = [bench.enqueue(tenant, "t_declared") for _ in range(3)]
+    bench.run()
+    before = shell.json("report")
+    assert shell.run("jobs", "retry", str(jobs[0])) == 0
+    after = shell.json("report")
+    for key in ("subject", "stretches", "retried", "worker_seconds", "tenants"):
+        assert after[key] == before[key], key
+    assert [(kind["discarded"], kind["retried"]) for kind in after["kinds"]] == [(3, 1)]
+    assert (before["retried_since"], after["retried_since"]) == (0, 1)
+    assert [group["jobs"] for group in after["failures"]] == [2]
+    assert shell.run("report") == 0
+    told = "1 job of those given up on has been retried since: what came of that is told elsewhere"
+    assert told in shell.out.splitlines()
+    assert re.search(r"^given up on +3$", shell.out, re.MULTILINE)
+
+
+def test_what_a_handler_said_is_cut_and_on_a_terminal_a_path_is_cut_to_fit(
+    bench: Bench, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = bench.tenant("acme")
+    path = "/archive/" + "folder/" * 100 + "letter.pdf"
+    [[document]] = bench.rows(
+        "insert into batchproc.documents (tenant_id, root, path, sha256, bytes) values (%s, '/', %s, %s, 1)"
+        " returning document_id",
+        tenant,
+        path.encode(),
+        b"s" * 32,
+    )
+    bench.enqueue(tenant, "t_declared", document_id=document)
+    bench.run()
+    bench.rows("update batchproc.job_attempts set detail = repeat('said ', 300) returning 1")
+    assert shell.run("report") == 0
+    [line] = [line for line in shell.out.splitlines() if line.startswith("    job ")]
+    assert f" {path} (said said" in line
+    assert len(line) < len(path) + 130
+    monkeypatch.setattr("batchproc.cli.output.screen_width", lambda: 80)
+    monkeypatch.setattr("batchproc.cli.report.screen_width", lambda: 80)
+    assert shell.run("report") == 0
+    [line] = [line for line in shell.out.splitlines() if line.startswith("    job ")]
+    assert len(line) <= 80
+    assert "/letter.pdf (said" in line
+
+
 def test_what_was_pruned_is_said_to_be_missing(bench: Bench, shell: Shell) -> None:
     tenant = bench.tenant("acme")
     jobs = [bench.enqueue(tenant, "t_quick") for _ in range(4)]
@@ -163,6 +222,7 @@ def test_the_report_of_a_campaign_compares_texts(bench: Bench, shell: Shell, tmp
         (["report", "--campaign", "7"], 2, "there is no campaign 7"),
         (["report", "7", "--campaign", "7"], 2, "a run or on a campaign"),
         (["usage", "--tenant", "nobody"], 2, "there is no tenant 'nobody'"),
+        (["usage", "--kind", "ocr", "--kind", "nope"], 2, "there is no kind 'nope': see: batchproc kinds list"),
         (["usage", "--since", "2026-02-02", "--until", "2026-02-01"], 2, "give the earlier day to --since"),
     ],
 )
@@ -180,6 +240,26 @@ def test_a_page_that_cannot_be_written_leaves_nothing(bench: Bench, shell: Shell
     taken.mkdir()
     assert shell.run("report", "--html", str(taken)) in (2, 3)
     assert list(tmp_path.iterdir()) == [taken]
+
+
+def test_a_page_goes_through_a_link_and_into_a_device(bench: Bench, shell: Shell, tmp_path: Path) -> None:
+    bench.rows("insert into batchproc.runs (node_id, finished_at) values (gen_random_uuid(), now()) returning 1")
+    page, link = tmp_path / "page.html", tmp_path / "newest.html"
+    link.symlink_to(page)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 1 << 20)
+        for file in (link, Path(os.devnull), pipe):
+            assert shell.run("report", "--html", str(file)) == 0, shell.err
+        assert os.read(reading, 15).lower() == b"<!doctype html>"
+    finally:
+        os.close(reading)
+    assert link.is_symlink()
+    assert "</html>" in page.read_text()
+    assert Path(os.devnull).is_char_device()
+    assert pipe.is_fifo()
 
 
 def test_usage_tells_days_tenants_and_kinds_in_slices(bench: Bench, shell: Shell) -> None:
@@ -206,6 +286,17 @@ def test_usage_tells_days_tenants_and_kinds_in_slices(bench: Bench, shell: Shell
     assert header.split() == ["tenant", "kind", "attempts", "completed", "discarded", "pages", "pages_failed", "time"]
     assert row.split()[:4] == ["beta", "t_quick", "1", "1"]
     assert shell.json("usage", "--until", "2020-01-01")["usage"] == []
+    assert shell.json("usage", "--kind", "ocr")["usage"] == [], "it has a handler, and has not run"
+    assert shell.json("usage", "--kind", "t_quick", "--by", "kind")["usage"][0]["completed"] == 4, "it has run"
+
+
+@pytest.mark.parametrize("option", ["--since", "--until"])
+@pytest.mark.parametrize("day", ["0001-01-01", "0001-01-05", "9999-12-31"])
+def test_usage_knows_the_ends_of_the_calendar(bench: Bench, shell: Shell, option: str, day: str) -> None:
+    bench.enqueue(bench.tenant("acme"), "t_quick")
+    bench.run()
+    found = shell.json("usage", option, day)["usage"]
+    assert len(found) == (option == "--since" and day < "2000"), found
 
 
 def test_the_summary_of_a_run_is_what_its_json_says(
@@ -232,3 +323,40 @@ def test_the_summary_of_a_run_is_what_its_json_says(
     assert (found["run_id"], found["exit_code"], found["codes"], found["slots"]) == (3, 1, {"no_luck": 1}, 2)
     assert 0 <= found["slot_use"] <= 1
     assert (found["left_by_kind"], found["window_ended"], found["pages"]) == ({}, False, 0)
+
+
+def test_runs_are_listed_and_a_report_without_a_number_is_on_the_newest_that_was_a_night(
+    bench: Bench, shell: Shell, tmp_path: Path
+) -> None:
+    assert shell.json("report", "--list") == {"runs": [], "next": None}
+    acme = bench.tenant("acme")
+    for kind in ("t_quick", "t_declared"):
+        bench.enqueue(acme, kind)
+    night = bench.run(RunOptions(workers=1, scope=only(acme))).run_id
+    single = bench.run(RunOptions(workers=1, job_id=bench.enqueue(acme, "t_quick"))).run_id
+    bench.enqueue(acme, "t_quick")
+    pilot = bench.run(RunOptions(workers=1, pilot=True)).run_id
+    empty = bench.run(RunOptions(workers=1)).run_id
+
+    assert shell.json("report")["subject"]["id"] == night, "not one of those in which somebody tried something"
+    listed = shell.json("report", "--list")
+    assert [run["run_id"] for run in listed["runs"]] == [empty, pilot, single, night]
+    of_night = listed["runs"][-1]
+    assert (of_night["tenants"], of_night["completed"], of_night["discarded"], of_night["exit_code"]) == (
+        ["acme"], 1, 1, 1,
+    )  # fmt: skip
+    assert [(run["single"], run["pilot"]) for run in listed["runs"]] == [
+        (False, False), (False, True), (True, False), (False, False),
+    ]  # fmt: skip
+    page = shell.json("report", "--list", "--limit", "2")
+    assert page["next"] == pilot
+    rest = shell.json("report", "--list", "--after", str(pilot))
+    assert [run["run_id"] for run in rest["runs"]] == [single, night]
+
+    assert shell.run("report", "--list") == 0
+    lines = shell.out.splitlines()
+    assert lines[0].split() == ["run_id", "began", "took", "scope", "completed", "discarded", "left", "exit"]
+    assert [word in line for word, line in zip(("all", "pilot", "one job", "acme"), lines[1:], strict=True)] == [
+        True
+    ] * 4
+    assert shell.run("report", "--list", "7") == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -196,6 +197,8 @@ def test_the_campaign_tells_what_was_asked_for(shell: Shell) -> None:
         (["--all", "--tag", "x"], "--all does not go with a filter"),
         (["--tag", ""], "--tag is empty"),
         (["--path", ""], "--path is empty"),
+        (["--path", r"/srv/\x00/*"], "no path holds a NUL character"),
+        (["--path", r"/srv/\x00"], "no path holds a NUL character"),
         (["--path", "scans/*.tif"], "--path 'scans/*.tif' is relative: with a * in it, begin it with / or *"),
         (["--read-in", "deu+eng"], "--read-in 'deu+eng' is no language"),
         (["--data-hash", "abc"], "too short for a hash"),
@@ -241,6 +244,37 @@ def test_documents_are_chosen_by_tag_path_size_time_and_rules_together(shell: Sh
     shell.sql("update batchproc.ocr_revisions set data_hash = 'abcdef0123'")
     assert chosen("--data-hash", "abcdef") == chosen("--stale-data", "--data-hash", "abcdef01") == 1
     assert chosen("--tag", "invoice", "--path", "/srv/scans", "--status", "partial", "--min-pages", "1") == 1
+
+
+def test_a_path_is_taken_as_it_is_given_where_that_is_there(shell: Shell, tmp_path: Path) -> None:
+    r"""Of 1 and 2 the names differ only in whether ``\x41`` stands for itself; 3 has a star in its name."""
+    names = {1: r"a\x41.pdf", 2: "aA.pdf", 3: "a*.pdf"}
+    for document_id, name in names.items():
+        shell.connection.execute(
+            "update batchproc.document_paths set root = %s, path = %s where document_id = %s",
+            [bytes(tmp_path), name.encode(), document_id],
+        )
+
+    def chosen(text: str) -> set[int]:
+        shell.sql("delete from batchproc.processing_jobs")
+        shell.json("--path", f"{tmp_path}/{text}", "--status", "pending", "--status", "partial", "--status", "failed")
+        return {job[0] for job in shell.jobs()}
+
+    # Nothing of that is on this machine: as --json shows paths.
+    assert chosen(r"a\x41.pdf") == {2}
+    assert chosen(r"a\x5cx41.pdf") == {1}
+    assert chosen(r"a\x2a.pdf") == {3}, "no pattern"
+    assert chosen("a*.pdf") == {1, 2, 3}
+    assert chosen(r"a\x5c*") == {1}
+    (tmp_path / names[1]).touch()
+    assert chosen(r"a\x41.pdf") == {1}, "it is there"
+    assert chosen(r"a\x5cx41.pdf") == {1}
+    assert chosen("aA.pdf") == {2}
+    (tmp_path / names[1]).unlink()
+    (tmp_path / names[1]).mkdir()
+    shell.sql("update batchproc.document_paths set path = path || convert_to('/of-it.tif', 'UTF8')")
+    assert chosen(r"a\x41.pdf/*.tif") == chosen(r"a\x41.pdf") == {1}
+    assert chosen(r"a\x41*") == {2}, "a part of a name can not be looked for"
 
 
 def test_a_dry_run_tells_pages_and_time(shell: Shell) -> None:

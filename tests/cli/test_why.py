@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from batchproc.core.job import JobState
 from tests.cli.test_commands import Command, batchproc
 from tests.cli.test_status import bench
@@ -51,6 +53,18 @@ def test_what_why_advises_makes_the_job_run(bench: Bench, batchproc: Command) ->
     assert batchproc("run", "--once", str(job_id)).code == 0
     assert bench.job(job_id)["state"] == JobState.COMPLETED
     assert batchproc("why", str(job_id), "--json").json["reasons"][0]["code"] == "completed"
+
+
+def test_a_job_whose_kind_has_no_handler_here_is_not_passed_over_in_silence(
+    bench: Bench, batchproc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = bench.enqueue(bench.tenant("acme"), "letter_date")
+    [reason] = batchproc("why", str(job_id), "--json").json["reasons"]
+    assert (reason["code"], reason["blocks"]) == ("no_handler", True)
+    assert all(len(line) <= 80 for line in batchproc("why", str(job_id)).out.splitlines())
+    monkeypatch.setattr("batchproc.cli.run.sys.stdout.isatty", lambda: True, raising=False)
+    ran = batchproc("run")
+    assert (ran.code, "1 letter_date job left: no handler for it" in ran.out) == (0, True), ran.out + ran.err
 
 
 def test_why_knows_what_a_kind_needs(bench: Bench, batchproc: Command) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchproc.core.until import next_time, parse_clock, span
+from batchproc.core.until import next_time, parse_clock
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LORD_HOWE = ZoneInfo("Australia/Lord_Howe")  # its clock is set by half an hour
@@ -77,15 +77,3 @@ def test_never_early_and_never_past_a_time_that_was_shown(zone: ZoneInfo, now: i
 def test_what_is_no_time_of_day(text: str) -> None:
     with pytest.raises(ValueError, match="06:00"):
         parse_clock(text)
-
-
-def test_spans_as_a_person_reads_them() -> None:
-    assert [span(seconds) for seconds in (0.4, 45, 119, 120, 3599, 27_000, 25_200)] == [
-        "0 s",
-        "45 s",
-        "119 s",
-        "2 min",
-        "1 h",
-        "7 h 30 min",
-        "7 h",
-    ]

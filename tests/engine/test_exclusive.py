@@ -91,7 +91,7 @@ def test_a_killed_holder_is_in_the_way_for_its_lease_and_finds_out(bench: Bench,
     next_one.take(other)
 
     assert not killed.renew(bench.connection)
-    with pytest.raises(AnotherRun):
+    with pytest.raises(AnotherRun, match="it has taken the place of this run"):
         killed.take(bench.connection, again=True)
     assert len(bench.rows("select from batchproc.exclusive_runs")) == 1
 
@@ -138,6 +138,49 @@ def test_a_run_that_is_not_exclusive_is_in_the_way_of_one_that_begins(
         run.take(other)
 
     run.take(other, again=True)  # one that has begun already bears with it
+
+
+@pytest.mark.parametrize(
+    ("scope", "named", "remedy"),
+    [
+        ({}, "for all jobs: nothing was done", "give each its part: --lane interactive and --lane bulk"),
+        ({"lanes": [0]}, "for --lane interactive: nothing was done", "leave its lane to it: --lane bulk,"),
+        ({"lanes": [1]}, "for --lane bulk: nothing was done", "leave its lane to it: --lane interactive,"),
+        ({"kinds": ["ocr"]}, "for --kind ocr: nothing was done", "give each its part: --lane interactive and"),
+        (
+            {"tenant_ids": [2, 1], "lanes": [1]},
+            "for --tenant acme --tenant beta --lane bulk: nothing was done",
+            "leave its lane to it: --lane interactive,",
+        ),
+    ],
+)
+def test_what_is_in_the_way_is_named_with_a_way_beside_it(
+    bench: Bench, scope: dict[str, Any], named: str, remedy: str
+) -> None:
+    for slug in ("acme", "beta"):
+        bench.tenant(slug)
+    node = NodeStore("batchproc", node_id := uuid4(), {})
+    node.join(bench.connection, NodeFacts(node_id, "far-away", 7, 1, (), (), "", ""), 60.0)
+    node.start_run(bench.connection, scope)
+    with pytest.raises(AnotherRun) as refused:
+        exclusive().take(bench.connection)
+    assert named in refused.value.message
+    assert remedy in str(refused.value)
+
+
+def test_a_run_that_joined_again_under_a_new_id_is_known_once_it_has_told(bench: Bench) -> None:
+    """A service that lost its lease once is not in the way of every night from then on."""
+    node = NodeStore("batchproc", uuid4(), {})
+    run_id = node.start_run(bench.connection, {"lanes": [0]})
+    node.node_id = uuid4()
+    node.join(bench.connection, NodeFacts(node.node_id, "far-away", 7, 1, (), (), "", ""), 60.0)
+    night = exclusive(lanes=frozenset({1}))
+    with pytest.raises(AnotherRun):
+        night.take(bench.connection)
+
+    node.slots.write(bench.connection, node.node_id, [], run_id=run_id, ended=0, jobs_per_minute=0.0)
+
+    night.take(bench.connection)
 
 
 # -- the command
@@ -198,6 +241,8 @@ def test_one_that_was_frozen_while_another_took_its_place_stops(bench: Bench, tm
             code, out, err = ended(first)
             assert (code, out) == (4, "")
             assert "is active on" in err
+            assert "nothing was done" not in err, "it may have worked for hours"
+            assert "has taken the place of this run" in err
             assert successor.renew(session)
     assert bench.job(job)["state"] == "available"
     assert bench.rows("select exit_code from batchproc.runs") == [(4,)]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from loguru import logger
 
 from batchproc.core.job import NewJob
+from batchproc.engine.pool import printed
 from batchproc.engine.tenant_names import TenantNames
 from tests.engine import log_handlers
 from tests.engine.running import Bench
 from tests.faults.command import started_run
+from tests.waiting import wait_until
 
 
 def logged(bench: Bench, file: Path, *arguments: str, **logging: Any) -> list[str]:
@@ -53,6 +57,65 @@ def test_every_line_of_a_worker_names_its_job_and_each_attempt_has_one_of_the_no
         ("completed", other, "beta", 1),
         ("failed: internal_error", job, "acme", 1),
     ]
+
+
+def printed_lines(bench: Bench, *arguments: str, **logging: Any) -> tuple[list[dict[str, Any]], bytes]:
+    """What a service told of its handlers' prints, and all that came to its stderr."""
+    tenant = bench.tenant("acme")
+    jobs = [bench.enqueue(tenant, kind) for kind in ("l_prints", "l_dies", "l_quiet")]
+    with started_run(
+        bench, "--workers", "1", *arguments, handlers=[log_handlers.MODULE], logging={"format": "json", **logging}
+    ) as run:
+        wait_until(lambda: all(bench.job(job)["finished_at"] for job in jobs), 60, "all are over")
+        if "--forever" in arguments:
+            run.process.terminate()
+        run.wait()
+        err = run.output()[1]
+    where = Path(logging["file"]).read_bytes() if "file" in logging else err.encode()
+    return [json.loads(line) for line in where.splitlines()], err.encode()
+
+
+@pytest.mark.parametrize("arguments", [["--forever"], pytest.param(["--exclusive"], marks=pytest.mark.long)])
+def test_what_handlers_print_is_logged_as_lines_of_their_jobs(
+    bench: Bench, tmp_path: Path, arguments: list[str]
+) -> None:
+    """A line that is no JSON fails the test in itself; from cron they go into the file."""
+    file = {} if "--forever" in arguments else {"file": str(tmp_path / "log")}
+    lines, err = printed_lines(bench, *arguments, **file)
+    told = [(line["message"], line.get("job_id"), line.get("tenant")) for line in lines if "printed" in line["message"]]
+    of_first = ("printed: printed\x1b[31m by python, with password=***", 1, "acme")
+    assert [line for line in told if line[1] == 1] == [
+        of_first,
+        ("printed: unfinished", 1, "acme"),
+        ("printed: printed by a library, in \\xfcmlauts", 1, "acme"),
+        ("printed: printed by a program", 1, "acme"),
+    ]
+    assert [line[0] for line in told if line[1] == 2] == [
+        "printed: printed before the end",
+        "printed: terminate called: the last words",
+    ]
+    assert ("printed: printed when it is imported", None, None) in told
+    assert not [line for line in told if line[1] == 3]
+    assert b"\x1b" not in err
+    assert b"hunter2" not in err
+
+
+def test_a_flood_of_prints_is_cut_and_takes_no_room(tmp_path: Path) -> None:
+    file = tmp_path / printed.PRINTED_FILE
+    said: list[str] = []
+    file.write_bytes(b"x" * (300 << 10))
+    heard = logger.add(lambda message: said.append(message.record["message"]), level="INFO", format="{message}")
+    try:
+        printed.tell(file)
+    finally:
+        logger.remove(heard)
+    assert said[-1] == f"printed: {44 << 10} bytes more, which are not logged"
+    assert file.stat().st_size == 0
+    os.truncate(file, 65 << 20)
+    printed.bound(file)
+    assert file.stat().st_size == 0
+    printed.tell(file)
+    printed.tell(tmp_path / "missing")
 
 
 def test_a_tenant_whose_name_cannot_be_read_is_called_by_its_id(bench: Bench) -> None:

@@ -11,7 +11,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import UsageError
-from batchproc.core.job import Lane
+from batchproc.core.job import KindSpec, Lane, NewJob
 from batchproc.core.outcome import ErrorClass, Failed
 from batchproc.database import connect
 from batchproc.engine.node import RunOptions
@@ -268,18 +268,30 @@ def test_a_limit_is_kept_while_other_tenants_use_the_free_slots(bench: Bench, tm
 
 def test_reserved_slots_stay_free_for_the_interactive_lane(bench: Bench, tmp_path: Path) -> None:
     tenant = bench.tenant("acme")
-    gate, started = tmp_path / "gate", tmp_path / "started"
+    gate, ran = tmp_path / "gate", tmp_path / "ran"
     for _ in range(3):
-        bench.enqueue(tenant, "t_until", {"file": str(gate), "started": str(started)})
-    interactive = bench.enqueue(tenant, "t_snooze", {"path": str(gate)}, lane=Lane.INTERACTIVE)
+        bench.enqueue(tenant, "t_until", {"file": str(gate)})
+    seen: list[int] = []
+
+    def look() -> None:
+        try:
+            with connect(bench.url) as other:
+                wait_until(lambda: _running(other) == 2, 30, "two bulk jobs running")
+                quick = NewJob(tenant, "t_until", {"file": str(tmp_path), "started": str(ran)}, lane=Lane.INTERACTIVE)
+                bench.jobs.enqueue(other, quick, KindSpec("t_until"))
+                wait_until(ran.exists, 30, "the interactive job to be run while the bulk jobs hold their slots")
+                wait_until(lambda: _running(other) == 2, 30, "its end")
+                seen.append(_running(other))
+        finally:
+            gate.touch()
+
+    looker = threading.Thread(target=look)
+    looker.start()
 
     bench.run(RunOptions(workers=3), dispatch={"reserved": 1})
 
-    [[first]] = bench.rows("select min(ended_at) from batchproc.job_attempts where job_id = %s", interactive)
-    before = bench.rows(
-        "select job_id from batchproc.job_attempts where started_at < %s and job_id <> %s", first, interactive
-    )
-    assert len(before) == 2, "two of three slots are for bulk jobs; the third one ran the interactive job"
+    looker.join()
+    assert seen == [2], "two of three slots are for bulk jobs; the third one ran the interactive job"
 
 
 def test_the_handler_of_a_settled_job_is_told_to_the_observer(bench: Bench) -> None:

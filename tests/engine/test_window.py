@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +14,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from batchproc.cli.app import App
+from batchproc.cli.run_summary import show_summary
 from batchproc.core.outcome import Interrupted
 from batchproc.database import connect
-from batchproc.engine.node import RunOptions
+from batchproc.engine.counts import Counts
+from batchproc.engine.node import RunOptions, RunReport
 from batchproc.engine.stop import Stop
-from batchproc.engine.window import LEAVING, Window, WindowWatch, window_until
-from tests.engine.running import Bench
+from batchproc.engine.window import LEAVING, Window, WindowWatch, patience, window_until
+from tests.engine.running import Bench, settings
 from tests.faults.command import started_run
 from tests.waiting import wait_until
 
@@ -167,6 +172,47 @@ def test_the_command_is_gone_in_time_and_silent(bench: Bench, tmp_path: Path) ->
     assert took < START + 1.5, "the interpreter takes a moment before it looks at its clock"
     assert (tmp_path / "deaf").exists()
     assert (bench.job(deaf)["state"], bench.job(deaf)["attempt"]) == ("available", 0)
+
+
+@pytest.mark.long
+def test_the_command_is_gone_in_time_whoever_holds_its_metrics_up(bench: Bench, tmp_path: Path) -> None:
+    bench.enqueue(bench.tenant("acme"), "t_deaf", {"path": str(tmp_path / "deaf")})
+    textfile = tmp_path / "batchproc.prom"
+    begun = time.monotonic()
+    with (tmp_path / ".batchproc.prom.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        options = ("--until", f"+{START:g}s", "--workers", "1")
+        metrics = {"textfile": str(textfile)}
+        with started_run(bench, *options, pool={"shutdown_grace": 3.0}, metrics=metrics) as run:
+            assert run.wait(START + 10) == 0
+            took = time.monotonic() - begun
+    assert (tmp_path / "deaf").exists()
+    assert took < START + 1.5, "the interpreter takes a moment before it looks at its clock"
+
+
+def test_a_summary_that_the_database_does_not_tell_in_time_goes_without_its_figures(
+    bench: Bench, capfd: pytest.CaptureFixture[str]
+) -> None:
+    app = App(lambda _: settings(database={"url": bench.url}), {})
+    report = RunReport(7, Counts(), 12, 60.0, 1, window_ended=True)
+    with bench.connection.transaction():
+        bench.connection.execute("lock table batchproc.runs in access exclusive mode")
+        for as_json in (False, True):
+            window = Window(time.monotonic() + 1.0, time.monotonic, 1.0, "then")
+            show_summary(app, report, as_json, quiet=True, more={}, window=window)
+            assert time.monotonic() < window.end
+    *text, line = capfd.readouterr().out.splitlines()
+    assert "its window ended before 12 jobs could be done" in text[0]
+    assert "batchproc report 7" in text[-1]
+    assert json.loads(line)["run_id"] == 7
+
+
+def test_what_comes_after_the_work_shares_what_is_left_of_the_window() -> None:
+    clock = Clock()
+    window = Window(10.0, clock, 10.0, "then")
+    assert (patience(None, 30.0), patience(window, 30.0), patience(window, 2.0)) == (30.0, 5.0, 2.0)
+    clock.now = 11.0
+    assert 0 < patience(window, 30.0) < 0.5
 
 
 # -- the window and the stop by themselves

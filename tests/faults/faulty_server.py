@@ -59,6 +59,20 @@ class FaultyServer:
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not self.embedded.status().running)
 
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The server stands still, as when its disk does: nobody's connection breaks."""
+        postmaster = psutil.Process(self.pid)
+        stopped = [postmaster, *postmaster.children(recursive=True)]
+        for process in stopped:
+            process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in stopped:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """Stops it, and buries what was orphaned to this process."""
         self.embedded.stop("immediate")

@@ -209,7 +209,8 @@ class JobModel:
         told |= {job.job_id: "retried" if job in free else "superseded" for job in ended}
         for job in free:
             job.attempt = job.crashes = job.timeouts = job.node_losses = 0
-            job.failure_code, job.due, job.old, job.cancel_requested = None, True, False, False
+            job.due = job.due or job.state == "discarded"
+            job.failure_code, job.old, job.cancel_requested = None, False, False
             job.state = self._place(job)
         return sorted(told.items())
 

@@ -110,7 +110,7 @@ def test_a_row_locked_to_the_end_does_not_keep_a_stopped_node(
         run.terminate()
         _, errors = run.communicate(timeout=15)
     assert run.returncode == 3
-    assert "1 jobs that have ended could not be settled" in errors.splitlines()[-1]
+    assert "1 ended job could not be settled" in errors.splitlines()[-1]
 
     assert nodes.start(faulty_bench.url, **settings).wait(30) == 0
     assert faulty_bench.endings(busy)[-1] == ("completed", None)
@@ -121,7 +121,7 @@ def test_statements_above_their_time_limit(
     faulty_bench: FaultyBench, monkeypatch: pytest.MonkeyPatch, logged: list[str]
 ) -> None:
     """One job's settle takes longer than a statement may; the others go on, and it is settled when that is over."""
-    monkeypatch.setattr("batchproc.engine.node._LEAST_PATIENCE", 1.0)
+    monkeypatch.setattr("batchproc.engine.sessions._LEAST_PATIENCE", 1.0)
     faulty_bench.connection.execute(ON_ATTEMPTS.format("perform pg_sleep(60)").encode())
     tenant = faulty_bench.tenant("acme")
     slow = faulty_bench.enqueue(tenant, "d_brief")

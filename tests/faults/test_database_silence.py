@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.engine.running import alive
-from tests.faults.faulty_server import FaultyBench, FaultyServer, Nodes, through
+from tests.faults.faulty_server import FaultyBench, Nodes, through
 from tests.faults.outages import HARMLESS, assert_listens, begun, end_of_leases, wait_for_end_of_leases
 from tests.faults.proxy import Proxy
 from tests.waiting import wait_until
@@ -28,7 +24,7 @@ def test_a_silent_connection_is_given_up_and_works_again(
     faulty_bench: FaultyBench, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is sent is swallowed and nothing comes back, but every connection stays open."""
-    monkeypatch.setattr("batchproc.engine.node._LEAST_PATIENCE", 2.0)
+    monkeypatch.setattr("batchproc.engine.sessions._LEAST_PATIENCE", 2.0)
     tenant = faulty_bench.tenant("acme")
     busy = faulty_bench.enqueue(tenant, "d_until", {"folder": str(tmp_path)})
     hanging = faulty_bench.enqueue(tenant, "d_hangs", {"folder": str(tmp_path)})
@@ -86,25 +82,6 @@ def test_a_node_cut_off_for_longer_than_its_lease_stops_before_another_takes_ove
 # -- several nodes
 
 
-def node_pids(server: FaultyServer) -> list[psutil.Process]:
-    postmaster = psutil.Process(server.pid)
-    return [postmaster, *postmaster.children(recursive=True)]
-
-
-@contextlib.contextmanager
-def frozen(server: FaultyServer) -> Iterator[None]:
-    """The server stands still, as when its disk does: nobody's connection breaks."""
-    stopped = node_pids(server)
-    for process in stopped:
-        process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for process in stopped:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGCONT)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("fault", ["refused", "frozen", "restarted"])
 def test_nobody_rescues_the_living(faulty_bench: FaultyBench, nodes: Nodes, tmp_path: Path, fault: str) -> None:
@@ -119,7 +96,7 @@ def test_nobody_rescues_the_living(faulty_bench: FaultyBench, nodes: Nodes, tmp_
         expired = "select bool_and(lease_until < clock_timestamp()) from batchproc.nodes"
         end = end_of_leases(faulty_bench)
         if fault == "frozen":
-            with frozen(faulty_bench.server):
+            with faulty_bench.server.frozen():
                 wait_for_end_of_leases(end)
         elif fault == "refused":
             faulty_bench.allow_connections(False)

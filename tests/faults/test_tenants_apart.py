@@ -40,8 +40,9 @@ _FOREIGN_KEYS = """
     where c.contype = 'f' and n.nspname = 'batchproc'
 """
 _TENANT_TABLES = """
-    select table_name, is_nullable from information_schema.columns
-    where table_schema = 'batchproc' and column_name = 'tenant_id'
+    select table_name, is_nullable
+    from information_schema.columns join information_schema.tables using (table_schema, table_name)
+    where table_schema = 'batchproc' and column_name = 'tenant_id' and table_type = 'BASE TABLE'
 """
 
 
@@ -226,6 +227,29 @@ def test_a_link_is_no_way_round_roots_that_are_not_set(two: Two, capfd: pytest.C
     assert rejected["failure_code"] == "outside_roots"
 
 
+@pytest.mark.parametrize("recursive", [[], ["--recursive"]])
+def test_a_link_in_a_folder_leads_to_no_other_folder_of_one_root_for_all(
+    two: Two, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], recursive: list[str]
+) -> None:
+    own = two.folder / "mine"
+    (own / "absolute.pdf").symlink_to(two.folder / "theirs" / f"{CANARY}.pdf")
+    (own / "relative.pdf").symlink_to(f"../theirs/{CANARY}.pdf")
+    (own / "chain.pdf").symlink_to("relative.pdf")
+    (own / "staying.pdf").symlink_to("plain.pdf")
+    monkeypatch.setenv("BATCHPROC_STORAGE__ROOTS", json.dumps([str(two.folder)]))
+
+    assert two.shell("import", str(own), "--tenant", "mine", "--json", *recursive) == 1
+
+    found = json.loads(capfd.readouterr().out)
+    refused = {Path(rejected["path"]).name: rejected["failure_code"] for rejected in found["rejected"]}
+    assert refused == dict.fromkeys(["absolute.pdf", "relative.pdf", "chain.pdf"], "outside_roots")
+    assert {Path(document["path"]).name for document in found["documents"]} == {"plain.pdf"}
+    # Whom the operator names is the operator's to answer for.
+    assert two.shell("import", str(own / "relative.pdf"), "--tenant", "mine", "--json") == 0
+    [document] = json.loads(capfd.readouterr().out)["documents"]
+    assert document["path"] == str(two.folder / "theirs" / f"{CANARY}.pdf")
+
+
 def test_applications_enqueue_only_on_documents_of_the_tenant(two: Two) -> None:
     queue = Queue(two.bench.url)
     with pytest.raises(UsageError, match=f"has no document {two.their_document}"):
@@ -249,6 +273,7 @@ _FORBIDDEN: dict[str, Callable[[Two], list[str]]] = {
     "campaigns list": lambda _: ["--json"],
     "prune": lambda _: ["--older-than", "0"],
     "usage": lambda _: ["--json"],
+    "status": lambda _: ["--check", "--json"],
 }
 """What to call each command with that takes ``--tenant``; called for ``mine`` it must know nothing of ``theirs``."""
 
@@ -301,7 +326,7 @@ def test_statements_on_documents_name_the_tenant() -> None:
     for_all |= {"data_in_use.sql"}
     for_all |= {"begun_pages.sql"}  # of claims, each with its own tenant
     # Of a campaign or run, whosever documents are in it: each row is joined with its own tenant's.
-    for_all |= {"readings_of_campaign.sql", "readings_of_run.sql", "campaign_current.sql", "lock_documents.sql"}
+    for_all |= {"readings.sql", "campaign_current.sql", "lock_documents.sql"}
     for_all |= {"revert_targets.sql", "revert_documents.sql"}
     for_all |= {f"{what}.sql" for what in ("all_roots", "forget_root", "known_roots", "learn_root", "renew_root")}
     files = list(resources.files("batchproc.documents").joinpath("sql").iterdir())

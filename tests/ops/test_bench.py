@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from psycopg import sql
 
 from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.core.job import NewJob
@@ -22,9 +23,10 @@ from batchproc.database import connect
 from batchproc.ops.bench.ocr import OcrBench, OcrRun, _line, bench_ocr
 from batchproc.ops.bench.ocr_pages import Side
 from batchproc.ops.bench.ocr_peers import Ocrmypdf, OcrmypdfFiles, TesseractCommand, installed_peers, run
-from batchproc.ops.bench.queue import KIND, Durability, QueueBench, QueueRun, bench_queue
+from batchproc.ops.bench.queue import KIND, Durability, QueueBench, QueueRun, _enqueue, bench_queue
 from batchproc.ops.bench.ranges import RangesBench, RangesRun, bench_ranges, pages_of_a_range
-from batchproc.ops.bench.schema import BenchStopped, Urls, bench_schema
+from batchproc.ops.bench.schema import Urls, bench_schema
+from batchproc.ops.stopped import Stopped
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.store import JobStore
 from batchproc.settings import Database, Ocr, Settings
@@ -59,7 +61,7 @@ def test_the_schema_of_a_bench_is_removed_whatever_ends_it(database_url: str) ->
 
 
 def test_a_run_that_is_not_complete_gives_no_figure(database_url: str) -> None:
-    with bench_schema(Settings(), Urls(database_url, database_url)) as schema, pytest.raises(BenchStopped):
+    with bench_schema(Settings(), Urls(database_url, database_url)) as schema, pytest.raises(Stopped):
         schema.seconds(KIND, 1)
 
 
@@ -82,6 +84,16 @@ def test_the_queue_bench_runs_all_jobs_and_touches_nothing(database_url: str) ->
     with connect(database_url) as connection:
         assert Inspection("batchproc").job(connection, waiting.job_id)["state"] == "available"
         assert [found.slug for found in JOBS.tenants(connection)] == ["mine"]
+
+
+@pytest.mark.parametrize("campaign", [False, True])
+def test_the_jobs_of_the_queue_bench_are_of_a_campaign_where_it_is_asked_for(database_url: str, campaign: bool) -> None:
+    with bench_schema(Settings(), Urls(database_url, database_url)) as schema, schema.connect() as connection:
+        _enqueue(schema, 3, campaign=campaign)
+        rows = connection.execute(
+            sql.SQL("select campaign_id is not null from {}").format(sql.Identifier(schema.name, "processing_jobs"))
+        )
+        assert rows.fetchall() == [(campaign,)] * 3
 
 
 def test_the_figures_of_the_queue_bench_are_medians() -> None:

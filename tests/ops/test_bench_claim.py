@@ -16,7 +16,8 @@ from batchproc.ops.bench.claim import (
 )
 from batchproc.ops.bench.claiming import KIND, LIMITED_KIND, Claimer, table
 from batchproc.ops.bench.ready import ReadyBench, ReadyRun, bench_ready
-from batchproc.ops.bench.schema import BenchStopped, Urls, bench_schema
+from batchproc.ops.bench.schema import Urls, bench_schema
+from batchproc.ops.stopped import Stopped
 from batchproc.settings import Settings
 from tests.ops.test_bench import schemas
 
@@ -51,7 +52,7 @@ def test_claims_behind_a_kind_at_its_limit_are_measured_beside_others(urls: Urls
 
 
 def test_too_few_jobs_are_told(urls: Urls) -> None:
-    with pytest.raises(BenchStopped, match="too few jobs"):
+    with pytest.raises(Stopped, match="too few jobs"):
         bench_claim(Settings(), urls, jobs=8, finished=0, **SMALL)
 
 
@@ -63,7 +64,7 @@ def test_a_kind_at_its_limit_is_out_of_the_choice_of_what_is_measured(urls: Urls
         filled.add_jobs(20, (LIMITED_KIND,), priority=1)
         filled.add_jobs(20)
         claimer = Claimer(filled, filled.node.ready(filled.connection), filled.node.rooms(filled.connection))
-        with pytest.raises(BenchStopped):
+        with pytest.raises(Stopped):
             claimer.claim_often(20, 4)
         assert claimer.claimed == 21
 

@@ -62,7 +62,7 @@ def test_first_texts_are_compared_with_nothing() -> None:
     assert result.confidences.measured == 1
     assert lines(result) == [
         "read          2 documents, 4 pages; 2 became current",
-        "first texts   1 documents, 40 words",
+        "first texts   1 document, 40 words",
         "words         3 gained, 5 lost of 100",
         "confidence    up 0, down 0, same 1",
         "failed pages  0 before, 1 after",

@@ -11,13 +11,14 @@ import pytest
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, Lane
+from batchproc.core.outcome import Completed, FollowUp
 from batchproc.database import connect
 from batchproc.documents.selection import Filter
 from batchproc.engine.node import RunOptions
 from batchproc.handlers import registry
 from batchproc.ops import reprocessing
 from batchproc.ops.campaign_progress import look_at
-from batchproc.ops.campaigning import Campaigning, CampaignMaking, Cancelled
+from batchproc.ops.campaigning import CampaignCancelled, Campaigning, CampaignMaking
 from batchproc.ops.reprocessing import Reprocessed, Reprocessing, Wish
 from batchproc.queue import campaigns
 from batchproc.queue.campaign_listing import CampaignListing
@@ -50,6 +51,7 @@ def begun(connection: Conn, documents: int = 0) -> int:
     with made.transaction(connection):
         campaign_id = made.begun(connection)
         made.grow(connection, documents)
+    assert campaign_id is not None
     return campaign_id
 
 
@@ -71,6 +73,16 @@ def test_without_jobs_there_is_no_campaign(connection: Conn) -> None:
     made.grow(connection, 0)
     made.finish(connection)
     assert (made.campaign_id, LISTING.page(connection)) == (None, [])
+
+
+def test_without_a_command_there_is_none_either(connection: Conn) -> None:
+    made = CampaignMaking("batchproc", None, "ocr", "acme")
+    with made.transaction(connection):
+        assert made.begun(connection) is None
+        made.grow(connection, 3)
+    made.finish(connection)
+    assert made.campaign_id is None
+    assert one(connection, "select count(*) from batchproc.campaigns") == 0
 
 
 def test_one_that_was_begun_in_a_transaction_that_failed_is_begun_again(connection: Conn) -> None:
@@ -134,10 +146,83 @@ def test_all_that_waits_is_cancelled_batch_by_batch_and_nothing_else(
     held = enqueue(connection, tenant, campaign_id=mine)
     JOBS.hold(connection, mine)
     elsewhere = enqueue(connection, tenant, campaign_id=other)
-    assert WORK.cancel(connection, mine) == Cancelled(4, 0, 0)
+    assert WORK.cancel(connection, mine) == CampaignCancelled(4, 0, 0)
     assert {state(connection, job) for job in [*jobs, held]} == {JobState.CANCELLED}
     assert state(connection, elsewhere) is JobState.AVAILABLE
-    assert WORK.cancel(connection, mine) == Cancelled(0, 0, 0)
+    assert WORK.cancel(connection, mine) == CampaignCancelled(0, 0, 0)
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_cancel_that_is_killed_is_finished_by_whichever_node_runs(
+    connection: Conn, monkeypatch: pytest.MonkeyPatch, paused: bool
+) -> None:
+    """Of a paused campaign above all: the cancel ends the pause, and what it held must not begin."""
+    tenant, node = queue_tenant(connection), join(connection)
+    mine, other = begun(connection, 6), begun(connection, 1)
+    at_work = running(connection, node, tenant, campaign_id=mine)
+    jobs = [enqueue(connection, tenant, campaign_id=mine) for _ in range(5)]
+    elsewhere = enqueue(connection, tenant, campaign_id=other)
+    if paused:
+        JOBS.hold(connection, mine)
+        JOBS.hold(connection, other)
+    work = Campaigning(JOBS)
+    monkeypatch.setattr(work._campaigns, "unfinished", lambda *_: _killed_after(jobs[0]))
+    with pytest.raises(_KilledError):
+        work.cancel(connection, mine)
+    assert state(connection, jobs[1]) is (JobState.HELD if paused else JobState.AVAILABLE)
+    assert LISTING.one(connection, mine).state == "cancelling"
+
+    assert node.put_right(connection) == []
+
+    assert {state(connection, job) for job in jobs} == {JobState.CANCELLED}
+    assert node.cancel_requested(connection) == [at_work]
+    assert state(connection, elsewhere) is (JobState.HELD if paused else JobState.AVAILABLE)
+    assert LISTING.one(connection, mine).state == "cancelling", "one still runs"
+    node.settle(connection, [ended(at_work, Completed(follow_ups=(FollowUp("other"),)))])
+    for _ in range(2):
+        node.put_right(connection)
+    found = LISTING.one(connection, mine)
+    assert (found.state, found.jobs_left, found.cancelling) == ("cancelled", 0, False)
+    # It is over: what somebody retries then by itself is his, and runs.
+    JOBS.retry(connection, [jobs[0]])
+    assert node.put_right(connection) == []
+    assert state(connection, jobs[0]) is JobState.AVAILABLE
+
+
+def test_what_a_settle_holds_of_a_cancelled_campaign_is_cancelled(connection: Conn) -> None:
+    """Its snapshot was older than the cancel, which had ended the pause."""
+    tenant, node = queue_tenant(connection), join(connection)
+    mine = begun(connection, 1)
+    WORK.cancel(connection, mine)
+    job = enqueue(connection, tenant, campaign_id=mine)
+    connection.execute("update batchproc.processing_jobs set state = 'held' where job_id = %s", [job])
+    assert node.put_right(connection) == []
+    assert state(connection, job) is JobState.CANCELLED
+
+
+def test_a_retry_before_the_cancel_was_finished_takes_all_of_it_back(
+    connection: Conn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant, node = queue_tenant(connection), join(connection)
+    mine = begun(connection, 3)
+    jobs = [enqueue(connection, tenant, campaign_id=mine) for _ in range(3)]
+    JOBS.hold(connection, mine)
+    work = Campaigning(JOBS)
+    monkeypatch.setattr(work._campaigns, "unfinished", lambda *_: _killed_after(jobs[0]))
+    with pytest.raises(_KilledError):
+        work.cancel(connection, mine)
+    assert WORK.retry(connection, mine).retried == 1
+    node.put_right(connection)
+    assert {state(connection, job) for job in jobs} == {JobState.AVAILABLE}
+
+
+class _KilledError(BaseException):
+    """The end of a process, as its kill would be."""
+
+
+def _killed_after(job_id: int) -> Iterator[list[int]]:
+    yield [job_id]
+    raise _KilledError
 
 
 def test_a_job_whose_node_does_not_stop_it_is_told_of(connection: Conn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +230,7 @@ def test_a_job_whose_node_does_not_stop_it_is_told_of(connection: Conn, monkeypa
     tenant, node = queue_tenant(connection), join(connection)
     mine = begun(connection, 1)
     claimed = running(connection, node, tenant, campaign_id=mine)
-    assert WORK.cancel(connection, mine) == Cancelled(0, 1, 0)
+    assert WORK.cancel(connection, mine) == CampaignCancelled(0, 1, 0)
     assert state(connection, claimed.job_id) is JobState.RUNNING
 
 
@@ -212,7 +297,7 @@ def test_what_runs_is_killed_and_what_follows_never_begins(bench: Bench, tmp_pat
     jobs = [bench.enqueue(tenant, "b_tree", {"file": str(pids)}, priority=1, campaign_id=mine)]
     jobs += [bench.enqueue(tenant, "t_echo", {"word": "one"}, priority=2, campaign_id=mine) for _ in range(5)]
     waiting = [bench.enqueue(tenant, "b_waits", {"file": "/nowhere"}, priority=9, campaign_id=mine) for _ in range(3)]
-    found: list[Cancelled] = []
+    found: list[CampaignCancelled] = []
     seconds: list[float] = []
 
     def cancel() -> None:

@@ -89,7 +89,7 @@ def test_a_paused_kind_is_told_as_long_as_jobs_of_it_wait(check: Examine, databa
     found = check("kinds", database_url)
 
     assert found.is_warning
-    assert found.detail == "kind thumbnail is paused (the disk is full) while 1 jobs of it wait"
+    assert found.detail == "kind thumbnail is paused (the disk is full) while 1 job waits for it"
     assert found.advice == "mend that, then: batchproc kinds set thumbnail --resume"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -186,10 +186,10 @@ def test_what_was_read_before_the_storage_went_is_kept(
 ) -> None:
     real = Original.steady_sha256
 
-    def failing(original: Original) -> tuple[bytes, int]:
+    def failing(original: Original, reading: Callable[[], None]) -> tuple[bytes, int]:
         if original.location.path == b"3.tif":
             raise StorageGone("Input/output error")
-        return real(original)
+        return real(original, reading)
 
     monkeypatch.setattr(Original, "steady_sha256", failing)
     outcomes = Import(connection, STORE, JOBS, tenant).paths([bytes(folder)])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import socket
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from batchproc.cli.main import run
 from batchproc.core.errors import EnvironmentFault
+from batchproc.core.job import Lane
 from batchproc.database import connect
 from batchproc.engine.node import Node, RunOptions
+from batchproc.engine.ready import Scope
+from batchproc.engine.window import Window
+from batchproc.ops.metrics import textfile
 from batchproc.ops.metrics.exporting import connector, exported
 from batchproc.ops.metrics.node_metrics import NodeMetrics
 from batchproc.ops.metrics.queue_metrics import QueueMetrics
@@ -31,6 +37,9 @@ from tests.waiting import wait_until
 
 HANDLERS = ["tests.engine.job_handlers", "tests.faults.budget_handlers"]
 Figures = dict[tuple[str, ...], float]
+EVERYTHING = Scope()
+COMPLETED = 1_000_000.0
+"""When the node that is asked last completed a job."""
 
 
 @pytest.fixture
@@ -69,8 +78,10 @@ def named(found: Figures, name: str) -> Figures:
     return {key[1:]: value for key, value in found.items() if key[0] == name}
 
 
-def queue_of(bench: Bench, *, for_ever: bool = False) -> Figures:
-    metrics = QueueMetrics("batchproc", connector(bench.url), for_ever=for_ever)
+def queue_of(bench: Bench, *, for_ever: bool = False, scope: Scope = EVERYTHING) -> Figures:
+    metrics = QueueMetrics(
+        "batchproc", connector(bench.url), for_ever=for_ever, scope=scope, last_completed=lambda: COMPLETED
+    )
     return {
         (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
         for family in metrics.collect()
@@ -211,6 +222,8 @@ def test_a_success_is_a_run_that_did_its_work_and_not_somebodys_look_at_one_job(
         (whole, 2, 1),
         (whole, 3, 3),
         (whole | {"single": True}, 4, 0),
+        (whole | {"in_process": True}, 6, 0),
+        (whole | {"lanes": [1], "pilot": True}, 7, 0),
         (whole | {"lanes": [0]}, 5, 0),
     ):
         bench.connection.execute(ended, [json.dumps(scope), f"2026-11-30T0{hour}:00:00Z", code])
@@ -230,7 +243,26 @@ def test_a_node_that_runs_for_ever_succeeds_while_nothing_is_due(bench: Bench) -
         now, abs=60
     )
     bench.enqueue(bench.tenant("acme"), "t_quick")
-    assert named(queue_of(bench, for_ever=True), "batchproc_last_success_timestamp_seconds") == {}
+    assert named(queue_of(bench, for_ever=True), "batchproc_last_success_timestamp_seconds") == {("all",): COMPLETED}
+
+
+@pytest.mark.parametrize("part", ["tenant_ids", "kinds", "lanes"])
+def test_a_service_for_a_part_says_nothing_of_the_nights_for_all(bench: Bench, part: str) -> None:
+    acme, beta = bench.tenant("acme"), bench.tenant("beta")
+    mine: dict[str, Any] = {"tenant_ids": acme, "kinds": "t_brief", "lanes": Lane.INTERACTIVE}
+    scope = Scope(**{part: frozenset([mine[part]])})
+    success = "batchproc_last_success_timestamp_seconds"
+    bench.enqueue(beta, "t_quick", lane=Lane.BULK)
+    idle = named(queue_of(bench, for_ever=True, scope=scope), success)
+    assert idle == {("part",): pytest.approx(time.time(), abs=60)}, "what waits is not for it"
+    bench.enqueue(acme, "t_brief", lane=Lane.INTERACTIVE)
+    assert named(queue_of(bench, for_ever=True, scope=scope), success) == {("part",): COMPLETED}
+    bench.connection.execute(
+        b"insert into batchproc.runs (node_id, scope, finished_at, exit_code)"
+        b" values (gen_random_uuid(), '{}', '2026-11-29T06:00:00Z', 0)"
+    )
+    night = datetime(2026, 11, 29, 6, tzinfo=UTC).timestamp()
+    assert named(queue_of(bench, for_ever=True, scope=scope), success) == {("all",): night, ("part",): COMPLETED}
 
 
 def test_without_a_database_what_the_node_counted_is_told_all_the_same(bench: Bench, tmp_path: Path) -> None:
@@ -321,12 +353,15 @@ def test_a_run_from_cron_writes_the_file_and_the_command_keeps_it(
     assert named(printed, "batchproc_jobs_total") == {}
 
 
-def test_a_service_answers_on_its_port_alone_and_says_when_it_is_taken(bench: Bench) -> None:
+def test_a_service_answers_on_its_port_and_writes_its_file_and_says_when_the_port_is_taken(
+    bench: Bench, tmp_path: Path
+) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    file = tmp_path / "batchproc.prom"
     bench.enqueue(bench.tenant("acme"), "t_quick")
-    wanted: dict[str, Any] = {"metrics": {"port": port}}
+    wanted: dict[str, Any] = {"metrics": {"port": port, "textfile": str(file)}}
     with started_run(bench, "--forever", "--workers", "1", handlers=HANDLERS, **wanted) as service:
         url = f"http://127.0.0.1:{port}/metrics"
 
@@ -349,10 +384,73 @@ def test_a_service_answers_on_its_port_alone_and_says_when_it_is_taken(bench: Be
             pytest.fail("it is taken")
         service.process.terminate()
         assert service.wait() == 0
+    families = [line.split()[2] for line in file.read_text().splitlines() if line.startswith("# TYPE ")]
+    assert len(families) == len(set(families)), "a file with a family twice is refused as a whole"
+    kept = figures(file.read_text())
+    assert kept["batchproc_jobs_total", "t_quick", "completed"] == 1
+    assert {key for key in found if key[0].startswith("batchproc_queue")} <= set(kept)
 
 
-def test_a_textfile_that_cannot_be_written_ends_the_run_before_it_claims(bench: Bench, tmp_path: Path) -> None:
-    nowhere = tmp_path / "nowhere" / "batchproc.prom"
-    refused = pytest.raises(EnvironmentFault, match="cannot be written: No such file or directory")
-    with refused, exported(settings(metrics={"textfile": str(nowhere)}), bench.url, for_ever=False):
-        pytest.fail("it cannot be written")
+def test_a_textfile_that_cannot_be_written_keeps_nobody_from_working(
+    bench: Bench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    conf, log = tmp_path / "conf.yaml", tmp_path / "log"
+    conf.write_text(
+        json.dumps(
+            {
+                "handlers": HANDLERS,
+                "logging": {"file": str(log)},
+                "metrics": {"textfile": str(tmp_path / "nowhere" / "batchproc.prom")},
+            }
+        )
+    )
+    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+    assert run(["--conf", str(conf), "--database", bench.url, "run", "--workers", "1"]) == 0
+    assert bench.job(job)["state"] == "completed"
+    assert "batchproc.prom cannot be written: No such file or directory" in log.read_text()
+
+
+@contextmanager
+def held_lock(path: Path) -> Iterator[None]:
+    with path.with_name(f".{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def held_table(bench: Bench) -> Iterator[None]:
+    with bench.connection.transaction():
+        bench.connection.execute("lock table batchproc.usage_daily in access exclusive mode")
+        yield
+
+
+@pytest.mark.parametrize("what", ["lock", "table"])
+def test_what_hangs_holds_no_run_beyond_its_window(bench: Bench, tmp_path: Path, what: str) -> None:
+    path = tmp_path / "batchproc.prom"
+    wanted = settings(metrics={"textfile": str(path)})
+    with held_lock(path) if what == "lock" else held_table(bench):
+        window = Window(time.monotonic() + 1.0, time.monotonic, 1.0, "then")
+        with exported(wanted, bench.url, for_ever=False, window=window):
+            pass
+        assert time.monotonic() < window.end
+    wait_until(path.exists, 30, "nobody is in its way any more")
+
+
+def test_a_lock_that_is_never_given_back_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(textfile, "_LOCK_SECONDS", 0.1)
+    path = tmp_path / "batchproc.prom"
+    with held_lock(path), pytest.raises(OSError, match="another process holds its lock"):
+        Textfile(path, NodeMetrics().registry, _Nothing()).write()
+
+
+@pytest.mark.parametrize(("left", "counts"), [(1.0, False), (3600.0, True)])
+def test_jobs_are_counted_once_more_unless_the_window_ends(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: float, counts: bool
+) -> None:
+    asked: list[QueueMetrics] = []
+    monkeypatch.setattr(QueueMetrics, "look_again", lambda queue: asked.append(queue))
+    path = tmp_path / "batchproc.prom"
+    window = Window(left, lambda: 0.0, left, "then")
+    with exported(settings(metrics={"textfile": str(path)}), bench.url, for_ever=False, window=window):
+        pass
+    assert len(asked) == counts

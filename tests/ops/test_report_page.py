@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ from batchproc.ops.campaign_result import CampaignResult
 from batchproc.ops.report import html
 from batchproc.ops.report.charts import charts
 from batchproc.ops.report.gathering import stretch_width
-from batchproc.ops.report.model import Report
+from batchproc.ops.report.local_time import LocalTime
+from batchproc.ops.report.model import FailureGroup, Report
 from batchproc.ops.report.svg import BAD, drawn
 from batchproc.ops.report.words import head, verdict
 from tests.ops.browser import CHROMIUM, Browser, browser
@@ -225,6 +228,14 @@ def test_a_run_of_one_quick_job_has_a_page() -> None:
     assert "workers' time used" not in text
 
 
+def test_a_page_tells_of_jobs_that_were_retried_since() -> None:
+    plain = "<p>{} of those given up on {} been retried since: what came of that is told elsewhere.</p>"
+    for retried, told in ((1, plain.format("1 job", "has")), (1200, plain.format("1,200 jobs", "have"))):
+        kinds = (replace(sample().kinds[0], retried=retried),)
+        assert told in html(reduced(kinds=kinds, stretches=sample().stretches[:1]))
+    assert "retried since" not in html(reduced())
+
+
 def test_a_run_that_goes_on_counts_what_it_has_attempted() -> None:
     night = sample()
     subject = replace(night.subject, finished_at=None, goes_on=True, exit_code=None, counts={}, left=None)
@@ -232,6 +243,65 @@ def test_a_run_that_goes_on_counts_what_it_has_attempted() -> None:
     assert verdict(going_on) == "It goes on since 7 h 54 min."
     figures = dict(head(going_on))
     assert (figures["given up on"], "left" in figures) == ("144", False)
+
+
+def test_the_legend_of_the_failures_names_what_there_is() -> None:
+    group = sample().failures[0]
+    failed, partial = replace(group, partial=False), replace(group, partial=True, failure_code="stalled")
+
+    def legend(*groups: FailureGroup) -> set[str]:
+        chart = charts(reduced(failures=groups), ("failures",))["failures"]
+        return set(re.findall(r">(jobs given up on|partial documents)</text>", chart.wide))
+
+    assert legend(failed) == {"jobs given up on"}
+    assert legend(partial) == {"partial documents"}
+    assert legend(failed, partial) == {"jobs given up on", "partial documents"}
+
+
+def test_times_of_charts_follow_a_change_of_the_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    night, width = sample(), 600.0
+    start = datetime(2026, 10, 24, 22, 0, tzinfo=UTC)  # it is midnight, and three hours later two o'clock
+    stretches = tuple(replace(night.stretches[0], at=number * width) for number in range(36))
+    report = reduced(
+        subject=replace(night.subject, started_at=start, seconds=6 * 3600),
+        kinds=night.kinds[:1],
+        stretches=stretches,
+        width=width,
+    )
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    chart = charts(report, ("throughput",))["throughput"]
+    monkeypatch.undo()
+    time.tzset()
+    assert chart.about.endswith("by the local time of CEST, then CET.")
+    places = _places(chart.wide)
+    hour = places["02:00"] - places["01:00"]
+    assert (places["03:00"] - places["02:00"]) / hour == pytest.approx(2, abs=0.1), "two o'clock is there twice"
+    assert (places["04:00"] - places["03:00"]) / hour == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "CET-1CEST,M3.5.0,M10.5.0/3", "America/Sao_Paulo", "UTC"])
+def test_local_time_is_what_the_clocks_show_at_every_moment(monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for day in (datetime(2026, 3, 28, tzinfo=UTC), datetime(2026, 10, 24, tzinfo=UTC)):
+            for hours in range(48):
+                moment = day + timedelta(hours=hours)
+                local = moment.astimezone(LocalTime())
+                expected = moment.astimezone()
+                assert (local.utcoffset(), local.tzname()) == (expected.utcoffset(), expected.tzname())
+                assert local.replace(tzinfo=None) == expected.replace(tzinfo=None)
+                assert local.astimezone(UTC) == moment
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def _places(chart: str) -> dict[str, float]:
+    """Where the labels of the time axis stand, from the left."""
+    found = re.findall(r'<text[^>]*?(?:x="([\d.]+)"[^>]*?|translate\(([\d.]+)[^>]*?)>(\d\d:\d\d)</text>', chart)
+    return {text: float(left or moved) for left, moved, text in found}
 
 
 def test_more_kinds_than_colours_are_told_as_others() -> None:
@@ -249,3 +319,12 @@ def test_more_kinds_than_colours_are_told_as_others() -> None:
 def test_a_time_has_at_most_48_stretches_of_a_length_with_a_name(seconds: float, width: float) -> None:
     assert stretch_width(seconds) == width
     assert seconds / width <= 48
+
+
+@pytest.mark.parametrize("seconds", [105, 105 * 60, 47.5 * 3600])
+def test_times_of_runs_of_nearly_two_units_are_drawn_without_a_word(seconds: float) -> None:
+    """A warning of matplotlib, an error here, would be on stderr: for cron a mail."""
+    report = sample()
+    width = seconds / len(report.stretches)
+    stretches = tuple(replace(stretch, at=n * width) for n, stretch in enumerate(report.stretches))
+    assert "throughput" in charts(replace(report, width=width, stretches=stretches))

@@ -233,7 +233,7 @@ def test_a_campaign_that_still_reads_is_not_reverted(archive: Archive) -> None:
     new = NewJob(archive.tenant, "ocr", document_id=document.document_id, campaign_id=archive.campaign)
     job_id = STORE.enqueue(archive.connection, new).job_id
     for work in (archive.reverting().count, archive.reverting().run):
-        with pytest.raises(UsageError, match=f"1 jobs of campaign {archive.campaign} still wait"):
+        with pytest.raises(UsageError, match=f"1 job of campaign {archive.campaign} is not over yet"):
             work(archive.connection)
     Campaigns("batchproc").hold(archive.connection, archive.campaign)
     with pytest.raises(UsageError, match="campaigns cancel"):

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from batchproc.ops.status_check import Level, judge, unknown
-from batchproc.queue.inspection_night import Night
+from batchproc.queue.inspection_night import Nights
 
 NOW = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 AGE = 26 * 3600.0
-WELL = Night(
+WELL = Nights(
     now=NOW,
     good_run=12,
     good_at=NOW - timedelta(hours=2),
@@ -52,6 +52,7 @@ def test_a_good_night() -> None:
         ({"braked": ["ocr (source_missing)"]}, Level.CRITICAL, "the brake has paused ocr (source_missing)"),
         ({"waiting_since": NOW - timedelta(hours=30)}, Level.WARNING, "a due job waits for 30 h 00 min"),
         ({"waiting_since": None, "waiting": 0}, Level.OK, "0 due jobs wait"),
+        ({"waiting_since": None, "waiting": 1}, Level.OK, "1 due job waits"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_level(changes: dict[str, Any], level: Level, text: str) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from batchproc.api import Queue
 from batchproc.core.errors import UsageError
 from batchproc.core.job import NewJob
 from batchproc.engine.node import Node, RunOptions
+from batchproc.engine.window import Window
+from batchproc.ops import tracing
 from batchproc.ops.metrics.exporting import connector
 from batchproc.ops.tracing import AttemptSpans, provider_for, traced
 from batchproc.queue.trace_context import current_traceparent
@@ -120,6 +124,26 @@ def test_whoever_is_not_traced_loads_nothing_of_it() -> None:
 def test_an_exporter_that_is_not_installed_is_told(bench: Bench) -> None:
     with pytest.raises(UsageError, match=r"no exporter called jaeger is installed; there are: .*console"):
         provider_for("jaeger")
+
+
+def test_an_exporter_that_hangs_holds_no_run_beyond_its_window(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = Event()
+
+    class Hangs(InMemorySpanExporter):
+        def shutdown(self) -> None:
+            go_on.wait(60)
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(Hangs()))
+    monkeypatch.setattr(tracing, "provider_for", lambda _: provider)
+    began = time.monotonic()
+    window = Window(began + 1.0, time.monotonic, 1.0, "then")
+    try:
+        with traced("hangs", "batchproc", connector(bench.url), window):
+            pass
+        assert time.monotonic() < window.end
+    finally:
+        go_on.set()
 
 
 def test_the_console_is_stderr(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,8 +206,9 @@ def test_files_are_imported_at_rest_each_once(watched: Watched) -> None:
     assert watched.connection.execute("select count(*) from batchproc.processing_jobs").fetchone() == (2,)
 
 
-def test_a_name_of_a_program_that_still_writes_is_left_until_it_is_renamed(watched: Watched) -> None:
-    part = watched.folder / "scan.pdf.part"
+@pytest.mark.parametrize("ending", [".part", ".PART", ".Partial", ".FilePart", ".TMP", ".crDownload"])
+def test_a_name_of_a_program_that_still_writes_is_left_until_it_is_renamed(watched: Watched, ending: str) -> None:
+    part = watched.folder / f"scan.pdf{ending}"
     part.write_bytes(b"a")
     steps = [nothing, nothing, lambda: part.rename(watched.folder / "scan.pdf"), nothing, nothing]
     assert watched.outcomes(*steps) == [("scan.pdf", None)]
@@ -245,6 +246,20 @@ def test_what_cannot_be_imported_is_told_once(watched: Watched) -> None:
         ("dangling", "source_missing"),
         ("pipe", "not_a_file"),
     ]
+
+
+def test_a_link_leads_to_nothing_beside_the_watched_folder(watched: Watched, tmp_path: Path) -> None:
+    """Although one root holds all tenants' folders."""
+    (tmp_path / "beta").mkdir()
+    (tmp_path / "beta" / "secret.pdf").write_bytes(b"secret")
+    options = ImportOptions(roots=(bytes(tmp_path),))
+    watched.watch._begin = lambda own: Import(own, STORE, JOBS, JOBS.tenant(own, "acme"), options)
+    (watched.folder / "mine.pdf").symlink_to("../beta/secret.pdf")
+    (watched.folder / "staying.pdf").symlink_to("plain.pdf")
+    (watched.folder / "plain.pdf").write_bytes(b"plain")
+    found = watched.outcomes(nothing, nothing)
+    assert found[0] == ("mine.pdf", "outside_roots")
+    assert {name for name, _ in found[1:]} == {"plain.pdf"}
 
 
 def test_what_is_taken_away_before_it_is_imported_is_passed_over(
@@ -332,6 +347,34 @@ def test_an_error_that_is_no_outage_is_told(watched: Watched, connection: Conn) 
     (watched.folder / "a.tif").write_bytes(b"a")
     with pytest.raises(psycopg.errors.UndefinedTable):
         watched.outcomes(nothing, nothing)
+
+
+def test_a_stop_while_a_large_file_is_read_ends_it_there(watched: Watched) -> None:
+    (watched.folder / "1.tif").write_bytes(b"1")
+    with (watched.folder / "2.tif").open("wb") as large:
+        large.truncate(1 << 40)  # it would be read for an hour
+    watched.steps = [nothing, nothing]
+    real, looks = watched._wait, 0
+
+    def stopped_while_it_is_read(seconds: float) -> bool:
+        nonlocal looks
+        looks += seconds == 0
+        return real(seconds) or looks > 10
+
+    watched.watch._wait = stopped_while_it_is_read
+    told = list(watched.watch.outcomes(lambda: connect(watched.url)))
+    assert [found.path.rpartition(b"/")[2] for found in told] == [b"1.tif"], "what was read before"
+
+
+def test_a_hole_that_no_scan_can_be_is_rejected_unread(
+    database_url: str, connection: Conn, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (watched.folder / "hole.tif").open("wb") as hole:
+        hole.truncate(1 << 43)
+    (watched.folder / "scan.tif").write_bytes(b"a scan")
+    limited = Watched(database_url, connection, watched.folder, ImportOptions(recursive=True, max_bytes=1 << 30))
+    monkeypatch.setattr(watching, "_now", lambda: limited.now)
+    assert sorted(limited.outcomes(nothing, nothing)) == [("hole.tif", "too_large"), ("scan.tif", None)]
 
 
 def test_a_stop_during_a_look_keeps_what_was_imported(watched: Watched) -> None:

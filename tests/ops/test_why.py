@@ -165,7 +165,10 @@ def test_a_limit_says_how_full_it_is_and_keeps_the_guess() -> None:
 
 def test_without_a_node_it_says_so_and_what_the_next_one_will_find() -> None:
     assert codes(answer(nodes=(), ahead=Ahead(3, 2, 5, 0))) == ["no_node", "behind", "other_tenants"]
-    single = replace(NODE, scope={"single": True})
+    unknown = why(Waiting(JOB, (), None, False, None, None), needs_languages=False, max_node_losses=3, known_here=False)
+    assert codes(unknown) == ["no_handler"], "to run batchproc here would not help"
+    assert "PYTHONPATH" in unknown.reasons[0].remedy
+    single = replace(NODE, is_single=True)
     assert codes(answer(nodes=(single,))) == ["no_node"], "one that runs a single job takes no other"
 
 
@@ -218,6 +221,26 @@ def test_a_job_that_is_over_is_told_to_be(state: str) -> None:
     assert codes(found) == [state]
     assert f"it is over: {state} with poison, 2 h 00 min ago" in found.reasons[0].text
     assert found.expected_at is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "advice"),
+    [
+        ("ocr", 12, "to do it again: batchproc reprocess --document 12"),
+        ("classify", 12, "to do it again: batchproc reprocess --document 12 --kind classify"),
+        ("thumbnail", 12, "to do it again: batchproc enqueue thumbnail --tenant acme --document 12"),
+        (
+            "thumbnail",
+            None,
+            "to do it again, enqueue it with the same args (batchproc jobs show 7): batchproc enqueue thumbnail"
+            " --tenant acme",
+        ),
+    ],
+)
+def test_what_is_completed_is_done_again_by_what_made_it(kind: str, document: int | None, advice: str) -> None:
+    over: dict[str, Any] = {"state": "completed", "finished_at": NOW, "failure_code": None}
+    [reason] = answer(ahead=None, kind=kind, document_id=document, **over).reasons
+    assert reason.remedy == advice
 
 
 def test_a_running_job_says_where_and_how_far() -> None:

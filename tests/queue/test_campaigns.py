@@ -196,6 +196,30 @@ def test_the_rate_is_that_of_its_own_documents_lately(connection: Conn) -> None:
     assert LISTING.rate(connection, made) is None, "that was long ago"
 
 
+def test_what_was_cancelled_is_no_progress(connection: Conn) -> None:
+    """Nor is what was done of a document before the rest of it was cancelled; a superseded job cancels nothing."""
+    tenant = add_tenant(connection)
+    made = begin(connection, 30)
+    documents = [add_document(connection, tenant) for _ in range(30)]
+    for _ in range(2):
+        jobs = [NewJob(tenant, "work", document_id=document, campaign_id=made) for document in documents]
+        STORE.enqueue_many(connection, jobs)
+    connection.execute(
+        """
+        update batchproc.processing_jobs j
+        set finished_at = clock_timestamp() - interval '10 s' * case when place <= 6 then place else 0 end,
+            state = case when place > 6 and not is_first or place = 1 and is_first
+                    then 'cancelled' else 'completed' end,
+            failure_code = case when place = 1 and is_first then 'superseded' end
+        from (select job_id, dense_rank() over (order by document_id) as place,
+                     row_number() over (partition by document_id order by job_id) = 1 as is_first
+              from batchproc.processing_jobs) placed
+        where j.job_id = placed.job_id
+        """
+    )
+    assert LISTING.rate(connection, made) == pytest.approx(5 / 60, rel=0.1)
+
+
 def test_usage_of_the_last_days_is_summed_by_tenant_and_kind(connection: Conn) -> None:
     tenant = add_tenant(connection)
     connection.execute(

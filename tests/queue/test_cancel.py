@@ -244,13 +244,13 @@ def test_a_job_that_comes_back_between_the_looks_is_cancelled(
 ) -> None:
     tenant, node, settler = add_tenant(connection), join(connection), opened()
     claimed = running(connection, node, tenant)
-    request = cancelling.Cancelling._request
+    request = cancelling.Cancelling.request
 
     def settled_first(self: cancelling.Cancelling, own: Conn, job_ids: list[int]) -> list[int]:
         node.settle(settler, [ended(claimed, Interrupted(""))])
         return request(self, own, job_ids)
 
-    monkeypatch.setattr(cancelling.Cancelling, "_request", settled_first)
+    monkeypatch.setattr(cancelling.Cancelling, "request", settled_first)
     assert STORE.cancel(connection, [claimed.job_id]) == [(claimed.job_id, "cancelled")]
     assert (state(connection, claimed.job_id), requests(connection)) == (JobState.CANCELLED, [])
 

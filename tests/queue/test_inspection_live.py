@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -172,6 +173,70 @@ def test_a_night_is_judged_by_runs_that_were_no_single_jobs(connection: Conn) ->
     assert (night.good_run, night.good_code, night.last_run, night.last_code) == (good, 1, good, 1)
     assert night.good_age is not None
     assert 0 <= night.good_age < 60
+
+
+NO_NIGHTS: list[dict[str, object]] = [
+    {"single": True},
+    {"single": True, "in_process": True},
+    {"in_process": True},  # as releases before wrote it
+    {"tenant_ids": [1], "kinds": ["ocr"], "lanes": [1], "pilot": True},
+]
+PARTS: list[dict[str, object]] = [{"tenant_ids": [1]}, {"kinds": ["ocr"]}, {"lanes": [1]}]
+WHOLE: dict[str, object] = {"tenant_ids": [], "kinds": [], "lanes": []}
+
+
+@pytest.mark.parametrize("scope", [*NO_NIGHTS, *PARTS], ids=str)
+@pytest.mark.parametrize("ends", [True, False], ids=["ended", "going"])
+def test_what_was_not_for_everything_is_no_night(connection: Conn, scope: dict[str, object], ends: bool) -> None:
+    node = join(connection)
+    run = start(connection, node, **WHOLE | scope)
+    if ends:
+        node.finish_run(connection, run, 0, {})
+    night = look_at_night(connection, "batchproc")
+    assert (night.good_run, night.last_run, night.going) == (None, None, 0)
+    whole = start(connection, node, **WHOLE)
+    assert look_at_night(connection, "batchproc").going == 1
+    node.finish_run(connection, whole, 0, {})
+    assert look_at_night(connection, "batchproc").good_run == whole
+
+
+@pytest.mark.parametrize(
+    ("scope", "asked", "counts"),
+    [
+        ({}, {"kinds": ["ocr"]}, True),
+        ({"kinds": ["ocr"]}, {"kinds": ["ocr"]}, True),
+        ({"kinds": ["classify", "ocr"]}, {"kinds": ["ocr"]}, True),
+        ({"kinds": ["classify"]}, {"kinds": ["ocr"]}, False),
+        ({"kinds": ["ocr"]}, {"kinds": ["classify", "ocr"]}, False),
+        ({"kinds": ["ocr"], "tenant_ids": [1]}, {"kinds": ["ocr"]}, False),
+        ({"kinds": ["ocr"], "tenant_ids": [1]}, {"kinds": ["ocr"], "tenant_ids": [1]}, True),
+        ({"lanes": [1]}, {"lanes": [1]}, True),
+        ({"lanes": [1], "pilot": True}, {"lanes": [1]}, False),
+    ],
+    ids=str,
+)
+def test_a_night_is_one_that_was_for_all_that_is_asked_about(
+    connection: Conn, scope: dict[str, object], asked: dict[str, list[Any]], counts: bool
+) -> None:
+    node = join(connection)
+    node.finish_run(connection, start(connection, node, **scope), 0, {})
+    assert (look_at_night(connection, "batchproc", **asked).good_run is not None) is counts
+
+
+def test_what_waits_and_what_is_braked_is_of_what_is_asked_about(connection: Conn) -> None:
+    acme, beta = add_tenant(connection), add_tenant(connection, "beta")
+    enqueue(connection, acme)
+    enqueue(connection, beta, lane=Lane.INTERACTIVE)
+    connection.execute("insert into batchproc.kinds (kind, paused, paused_code) values ('ocr', true, 'poison')")
+    for asked, waiting, braked in (
+        ({}, 2, 1),
+        ({"tenant_ids": [acme]}, 1, 1),
+        ({"lanes": [Lane.INTERACTIVE]}, 1, 1),
+        ({"kinds": ["work"]}, 2, 0),
+        ({"kinds": ["ocr"]}, 0, 1),
+    ):
+        night = look_at_night(connection, "batchproc", **asked)
+        assert (night.waiting, len(night.braked)) == (waiting, braked), asked
 
 
 def test_a_bad_run_is_the_last_and_not_the_good_one(connection: Conn) -> None:

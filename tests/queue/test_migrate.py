@@ -86,17 +86,26 @@ def test_another_schema_works_from_end_to_end(empty_database_url: str, schema: s
         assert Inspection(schema).totals(connection)["completed"] == 1
 
 
-def without_the_last(connection: Conn) -> migrate.Migration:
-    """The database as it was before the newest migration, which is returned."""
-    *before, last = migrate.known_migrations()
-    for migration in before:
-        migrate._apply_one(connection, migration, "batchproc")
-    return last
+TABLES_AND_INDEXES = [5, 6]
+"""The newest migration that changes tables in use, and the newest that builds indexes on them."""
 
 
-def test_a_migration_gives_way_to_what_nodes_hold_and_comes_through(empty_database_url: str) -> None:
+def only_before(connection: Conn, version: int, patch: pytest.MonkeyPatch) -> migrate.Migration:
+    """The database as it was before that migration, which is returned, and is the newest until ``patch`` is undone."""
+    known = migrate.known_migrations()
+    with patch.context() as before:
+        before.setattr(migrate, "known_migrations", lambda: known[: version - 1])
+        migrate.apply(connection)
+    patch.setattr(migrate, "known_migrations", lambda: known[:version])
+    return known[version - 1]
+
+
+@pytest.mark.parametrize("version", TABLES_AND_INDEXES)
+def test_a_migration_gives_way_to_what_nodes_hold_and_comes_through(
+    empty_database_url: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with connect(empty_database_url) as connection, connect(empty_database_url) as node:
-        last = without_the_last(connection)
+        last = only_before(connection, version, monkeypatch)
         with ThreadPoolExecutor() as threads:
             with node.transaction():
                 # As a settle and then a claim of the same tick lock the tables.
@@ -108,13 +117,18 @@ def test_a_migration_gives_way_to_what_nodes_hold_and_comes_through(empty_databa
             assert [migration.version for migration in migrating.result(30)] == [last.version]
 
 
-def test_a_migration_that_finds_no_moment_says_so_and_changes_nothing(empty_database_url: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "told"), list(zip(TABLES_AND_INDEXES, ["changed nothing", "is not finished"], strict=True))
+)
+def test_a_migration_that_finds_no_moment_says_so(
+    empty_database_url: str, version: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with connect(empty_database_url) as connection, connect(empty_database_url) as dump:
-        last = without_the_last(connection)
+        last = only_before(connection, version, monkeypatch)
         with dump.transaction():
             dump.execute("lock table batchproc.processing_jobs in row exclusive mode")
-            with pytest.raises(EnvironmentFault, match=r"found its tables busy for 1 s, and changed nothing") as fault:
-                migrate.apply(connection, busy_limit=1.0)
+            with pytest.raises(EnvironmentFault, match=rf"found its tables busy for 0\.5 s, and {told}") as fault:
+                migrate.apply(connection, busy_limit=0.5)
             assert "stop the nodes" in str(fault.value.hint)
         assert [migration.version for migration in migrate.apply(connection)] == [last.version]
 

@@ -242,6 +242,7 @@ PINS: dict[str, tuple[Values, set[str]]] = {
     ),
     "show_job": (lambda _: [77], {"processing_jobs_pkey"}),
     "cancel_waiting": (some_ids, {"processing_jobs_pkey"}),
+    "cancel_stray": (some_ids, {"processing_jobs_pkey"}),
     "request_cancel": (some_ids, {"processing_jobs_(pkey|running_node|running_kind)"}),
     "forget_requests": (some_ids, {"processing_jobs_pkey"}),
     "job_states": (some_ids, {"processing_jobs_pkey"}),

@@ -84,6 +84,33 @@ def test_a_retried_job_begins_afresh_and_keeps_its_history(connection: Conn) -> 
     assert claim_job(connection, node, job_id).attempt == 1
 
 
+@pytest.mark.parametrize(
+    ("state", "code", "waits"),
+    [
+        ("cancelled", None, "scheduled"),
+        ("cancelled", "superseded", "scheduled"),
+        ("discarded", "given_up", "scheduled"),
+        ("discarded", "encrypted", "available"),
+    ],
+)
+@pytest.mark.parametrize("is_due", [False, True])
+def test_what_was_ended_before_its_time_waits_for_it_again(
+    connection: Conn, state: str, code: str | None, waits: str, is_due: bool
+) -> None:
+    at = now(connection).replace(year=2090)
+    job_id = enqueue(connection, add_tenant(connection), run_at=at)
+    connection.execute(
+        "update batchproc.processing_jobs set state = %s, failure_code = %s, finished_at = clock_timestamp(),"
+        " run_at = case when %s then clock_timestamp() else run_at end",
+        [state, code, is_due],
+    )
+    asked = now(connection)
+    assert STORE.retry(connection, [job_id]) == [(job_id, "retried")]
+    after = job(connection, job_id)
+    assert after["state"] == ("available" if is_due else waits)
+    assert after["run_at"] == at if after["state"] == "scheduled" else asked <= after["run_at"] <= now(connection)
+
+
 def test_retrying_is_announced(connection: Conn, opened: Opened) -> None:
     tenant, node = add_tenant(connection), join(connection)
     job_id = discarded(connection, node, tenant)

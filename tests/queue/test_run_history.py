@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from batchproc.core.job import Claim, KindSpec, Lane
+from batchproc.core.job import Claim, JobState, KindSpec, Lane
 from batchproc.core.outcome import Completed, ErrorClass, Outcome
+from batchproc.core.transition import completed
+from batchproc.engine.counts import Counts
+from batchproc.queue.changing import Changing
 from batchproc.queue.node_store import NodeStore
 from batchproc.queue.run_history import RunHistory
 from batchproc.queue.usage import Usage
@@ -147,6 +153,33 @@ def test_pages_are_those_that_results_tell_and_of_ranges_each_once(night: Night)
     ]
 
 
+def test_the_sums_of_a_run_are_those_of_its_report_and_copy_nothing(night: Night) -> None:
+    tenant = add_tenant(night.connection)
+    document = add_document(night.connection, tenant)
+    night.do(tenant, "ocr", Completed('{"pages": 7, "failed_page_count": 2}'), at=(0, 7), document_id=document)
+    night.do(tenant, "ocr", Completed('{"pages": 900, "ranges": 3}'), at=(7, 8), document_id=document)
+    joined = night.do(tenant, "ocr", Completed('{"pages": 900, "failed_page_count": 0}'), at=(8, 9))
+    night.connection.execute(
+        """update batchproc.processing_jobs set range_of = 1, args = '{"range": "join"}' where job_id = %s""",
+        [joined.job_id],
+    )
+    night.do(tenant, "work", Completed('{"pages": 5}'), at=(0, 1))
+    night.do(tenant, "ocr", failed(), at=(1, 5))
+    other = night.node.start_run(night.connection, {})
+    night.do(tenant, "ocr", Completed('{"pages": 3}'), run_id=other, at=(0, 60))
+
+    with night.connection.transaction():
+        night.connection.execute("set transaction read only")
+        found = HISTORY.totals(night.connection, night.run_id, since=START, until=START + timedelta(hours=1))
+    with night.attempts() as attempts:
+        kinds = attempts.kinds()
+
+    assert found == {"seconds": 14, "pages": 7, "failed_pages": 2}
+    assert found == {key: sum(kind[key] for kind in kinds) for key in found}
+    nothing = HISTORY.totals(night.connection, 10**6, since=START, until=START + timedelta(hours=1))
+    assert nothing == {"seconds": 0, "pages": 0, "failed_pages": 0}
+
+
 def test_waits_count_from_when_a_job_was_due_but_not_before_the_start(night: Night) -> None:
     patient, quick = add_tenant(night.connection, "patient"), add_tenant(night.connection, "quick")
     night.do(patient, at=(40, 41), due=-3600)
@@ -197,7 +230,7 @@ def test_a_campaign_counts_its_jobs_in_all_runs(night: Night) -> None:
 
 def test_failures_stand_together_by_tenant_and_code_worst_first(night: Night) -> None:
     few, many = add_tenant(night.connection, "few"), add_tenant(night.connection, "many")
-    partial = add_document(night.connection, few, "partial")
+    partial = add_document(night.connection, few)
     broken = failed(ErrorClass.PERMANENT, "broken")
     night.do(few, outcome=broken)
     jobs = [night.do(many, outcome=broken).job_id for _ in range(3)]
@@ -214,18 +247,90 @@ def test_failures_stand_together_by_tenant_and_code_worst_first(night: Night) ->
     assert [tuple(row[key] for key in keys) for row in found] == [
         ("many", "discarded", "broken", 3, 0),
         ("many", "discarded", "broken", 3, 0),
-        ("many", "discarded", "odd", 1, 0),
         ("few", "discarded", "broken", 1, 0),
-    ]
+        ("many", "discarded", "odd", 1, 0),
+    ], "the worst of each tenant, then the next"
     assert [row["job_id"] for row in found[:2]] == jobs[:2]
-    assert {row["groups"] for row in found} == {4}
-    [last] = HISTORY.failures(night.connection, run_id=night.run_id, partial=True, groups=9, examples=1)[-1:]
+    assert {(row["groups"], row["tenants"]) for row in found} == {(4, 2)}
+    all_of_them = HISTORY.failures(night.connection, run_id=night.run_id, partial=True, groups=9, examples=1)
+    [last] = [row for row in all_of_them if row["state"] == "completed"]
     assert tuple(last[key] for key in keys) == ("few", "completed", "timeout", 1, 4)
     assert (last["document_id"], last["path"], last["detail"]) == (partial, b"file", None)
     assert found[0]["detail"] == "a safe detail"
     without = HISTORY.failures(night.connection, run_id=night.run_id, partial=False, groups=9, examples=1)
     assert {row["state"] for row in without} == {"discarded"}
     assert HISTORY.failures(night.connection, run_id=night.run_id + 1, partial=True, groups=9, examples=1) == []
+
+
+def test_partial_documents_are_those_that_the_run_counted_whatever_became_of_them(night: Night) -> None:
+    tenant = add_tenant(night.connection)
+    clean, repaired, kept, piloted = (
+        add_document(night.connection, tenant, status) for status in ("partial", "completed", "completed", "partial")
+    )
+    counts = Counts()
+
+    def read(document: int, *codes: str, **more: Any) -> None:
+        pages = [{"page": number, "code": code} for number, code in enumerate(codes, 1)]
+        is_partial = bool(codes) and not more
+        result = {"pages": 9, "failed_page_count": len(codes), "failed_pages": pages, "partial": is_partial}
+        outcome = Completed(json.dumps(result), partial=is_partial)
+        claimed = night.do(tenant, "ocr", outcome, document_id=document, **more)
+        counts.add(completed(claimed, outcome), JobState.COMPLETED)
+
+    read(clean)
+    read(repaired, "timeout", "poison")
+    read(kept, "stalled")
+    read(piloted, "stalled", args={"pilot": True})
+
+    def told(*accepted: str) -> Counter[str]:
+        found = HISTORY.failures(
+            night.connection, run_id=night.run_id, partial=True, accepted=accepted, groups=9, examples=1
+        )
+        return Counter({row["failure_code"]: row["jobs"] for row in found})
+
+    assert told() == counts.partial_codes == {"timeout": 1, "stalled": 1}
+    assert counts.partial == 2
+    for accepted in ((), ("poison",), ("stalled",), ("timeout", "stalled"), ("timeout", "stalled", "stalled")):
+        assert bool(told(*accepted)) == (counts.exit_code(accepted) == 1), accepted
+
+
+def test_a_partial_result_that_names_no_page_is_never_accepted() -> None:
+    counts = Counts()
+    for number, result in enumerate(
+        (None, "{}", '{"failed_pages": []}', '{"failed_pages": [{"code": "No Code"}]}', "7")
+    ):
+        claim = Claim(number, uuid4(), 1, "work", Lane.BULK, 5, 1, 5, 0, 0, 0)
+        counts.add(completed(claim, Completed(result, partial=True)), JobState.COMPLETED)
+    assert (counts.partial, counts.partial_codes, counts.exit_code(["No Code", "internal_error"])) == (5, {}, 1)
+
+
+def test_what_a_run_gave_up_on_stays_so_when_it_is_retried(night: Night) -> None:
+    tenant = add_tenant(night.connection)
+    connection, poison = night.connection, ErrorClass.PERMANENT
+    taken_back, again, untouched = (night.do(tenant, outcome=failed(poison), at=(1, 2)).job_id for _ in range(3))
+    night.do(tenant, outcome=failed(), at=(1, 2))
+
+    def counted() -> tuple[int, int, int, list[int]]:
+        with night.attempts() as attempts:
+            [kind] = attempts.kinds()
+            return (
+                kind["attempts"],
+                kind["discarded"],
+                kind["retried"],
+                [row["attempts"] for row in attempts.retries(9)],
+            )
+
+    assert counted() == (4, 3, 0, [1])
+    Changing("batchproc").retry(connection, [taken_back, again])
+    assert counted() == (4, 3, 2, [1])
+    other = night.node.start_run(connection, {})
+    night.node.settle(connection, [ended(claim_job(connection, night.node, taken_back, other), Completed("{}"))])
+    night.node.settle(connection, [ended(claim_job(connection, night.node, again, other), failed(poison))])
+    assert counted() == (4, 3, 2, [1])
+    # Of attempts that a node of an older release wrote nobody knows more than what became of the job.
+    connection.execute("update batchproc.job_attempts set gave_up = null")
+    assert counted() == (4, 1, 0, [3])
+    assert one(connection, "select state from batchproc.processing_jobs where job_id = %s", [untouched]) == "discarded"
 
 
 def test_finding_a_nights_attempts_reads_no_other_nights(connection: Conn) -> None:

@@ -119,6 +119,7 @@ def test_each_ending_is_written_as_decided(connection: Conn, outcome: Outcome, e
         "failure_code": expected.code,
         "error_type": "ValueError at scan.py:12" if isinstance(outcome, Failed) else None,
         "detail": {Failed: "a safe detail", Interrupted: "shutdown"}.get(type(outcome)),
+        "gave_up": expected.state == "discarded",
     }
 
 

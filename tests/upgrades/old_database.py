@@ -15,6 +15,8 @@ from tests.handlers.running_job import Conn
 RELEASED = [1, 2, 3, 4]
 """Schemas that were released. Their migrations are never changed; the next release adds its own here, and a file of
 what it brought to be filled."""
+IN_WORK = [5, 6]
+"""Those of the next release."""
 
 _HERE = Path(__file__).parent
 _COLUMNS = """

@@ -26,11 +26,21 @@ def worker_counts(ctx: click.Context, param: click.Parameter, value: str) -> tup
 @click.option("--jobs", type=click.IntRange(1, 1_000_000), default=2000, show_default=True, help="Jobs in each run.")
 @click.option("--workers", default="2", show_default=True, callback=worker_counts, help="Jobs at a time; also 2,8.")
 @click.option("--bundle", type=click.IntRange(1, 1000), default=1, show_default=True, help="Jobs to a worker at once.")
+@click.option("--campaign", is_flag=True, help="Jobs of a campaign, as an import makes them.")
 @runs_option
 @click.option("--peers", is_flag=True, help="Also celery's prefork pool, where it and redis-server are installed.")
 @json_option
 @pass_app
-def command(app: App, jobs: int, workers: tuple[int, ...], bundle: int, runs: int, peers: bool, as_json: bool) -> None:
+def command(
+    app: App,
+    jobs: int,
+    workers: tuple[int, ...],
+    bundle: int,
+    campaign: bool,
+    runs: int,
+    peers: bool,
+    as_json: bool,
+) -> None:
     """Measure jobs that do nothing.
 
     Each is claimed, run and settled by itself, durably (with --bundle several at a time). Timed from the first claim to
@@ -46,7 +56,15 @@ def command(app: App, jobs: int, workers: tuple[int, ...], bundle: int, runs: in
         if peer is None:
             click.echo(f"{name} is left out: celery, redis (Python) or redis-server is not installed here", err=True)
     done = bench_queue(
-        app.settings, urls, jobs=jobs, workers=workers, runs=runs, tell=status.tell, bundle=bundle, peers=found
+        app.settings,
+        urls,
+        jobs=jobs,
+        workers=workers,
+        runs=runs,
+        tell=status.tell,
+        bundle=bundle,
+        peers=found,
+        campaign=campaign,
     )
     if not done.durability.durable:
         click.echo(

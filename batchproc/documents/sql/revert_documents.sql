@@ -1,5 +1,6 @@
--- The documents' rows are locked. That somebody had chosen a revision by hand before stays written. As make_current_again.sql does it: a document that failed although it has text failed
--- for its original, which no other text mends.
+-- The documents' rows are locked. That somebody had chosen a revision by hand before stays written. As
+-- make_current_again.sql does it: a document that failed although it has text failed for its original, which no other
+-- text mends.
 with given as (
     select g.document_id, g.tenant_id, r.revision_id, r.page_count,
            coalesce(r.failed_pages, (select count(*) from batchproc.ocr_pages p

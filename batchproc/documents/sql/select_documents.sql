@@ -7,7 +7,10 @@ select d.document_id, d.tenant_id, d.status, d.failure_code, d.current_revision 
        case when d.status = 'partial' then coalesce(r.failed_pages, (
            select count(*) from batchproc.ocr_pages p
            where p.revision_id = r.revision_id and p.tenant_id = r.tenant_id and p.state = 'failed')) end
-           as failed_pages
+           as failed_pages,
+       exists (select from batchproc.ocr_revisions o
+               where o.tenant_id = d.tenant_id and o.document_id = d.document_id and o.state = 'open'
+                 and not o.pilot) as is_begun
 from batchproc.documents d
 left join batchproc.ocr_revisions r on r.revision_id = d.current_revision and r.tenant_id = d.tenant_id
 where d.document_id > %(after)s

@@ -114,6 +114,7 @@ class Keeper:
         level = "WARNING" if work is not None or verdict is not DIED else "DEBUG"
         how = worker.how_it_ended() if verdict is DIED else "killed"
         log.log(level, "worker {} of slot {} {}: {}", worker.pid, self._slot.number, verdict.reason, how)
+        worker.tell_printed(**({} if work is None else {"job_id": work.job_id}))
         if bundle is None:
             self._barren = self._barren + 1 if worker.jobs == 0 else 0
             self._last_end = f"{verdict.reason}: {how}"

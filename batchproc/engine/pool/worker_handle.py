@@ -19,7 +19,7 @@ from typing import Any
 from loguru import logger
 from pebble import ProcessPool
 
-from batchproc.engine.pool import child_setup, forkserver, process_tree, processes
+from batchproc.engine.pool import child_setup, forkserver, printed, process_tree, processes
 from batchproc.engine.pool.memory_evidence import MemoryEvidence
 from batchproc.engine.pool.one_worker import UNKNOWN_EXIT, OneWorkerContext, WorkerProcess
 from batchproc.engine.pool.outbox import OutboxReader, Record
@@ -120,6 +120,8 @@ class WorkerHandle:
         """The number of processes and the resident bytes of the tree; remembers its members, for ``kill``."""
         if self._identity is None:
             return 0, 0
+        if self._folder is not None:
+            printed.bound(self._folder / printed.PRINTED_FILE)
         members = processes.tree(self._identity)
         self._seen = frozenset(member.process for member in members)
         if members:
@@ -129,6 +131,11 @@ class WorkerHandle:
     def unfit(self) -> bool:
         """Whether it says of itself that it should get no other job."""
         return self.progress is not None and self.progress.unfit()
+
+    def tell_printed(self, **bound: object) -> None:
+        """Logs what it has printed and not logged itself. The worker must have been killed."""
+        if self._folder is not None:
+            printed.tell(self._folder / printed.PRINTED_FILE, **bound)
 
     def kill(self, limit: float) -> bool:
         """Kills the worker and all that came from it; False when something is still alive after ``limit`` seconds.
@@ -185,6 +192,7 @@ class WorkerHandle:
         if self._outbox is not None:
             self._outbox.close()
         if self._folder is not None:
+            self.tell_printed()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _make_folder(self) -> Path:

@@ -13,7 +13,8 @@ from batchproc.core.job import KindSpec
 from batchproc.database import SqlFolder
 from batchproc.ops.bench.claiming import KIND, LIMITED_KIND, Claimer, Table, table
 from batchproc.ops.bench.figures import Spread, alternated
-from batchproc.ops.bench.schema import Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import Tell, Urls, bench_schema
+from batchproc.ops.stopped import ended_by_sigterm
 from batchproc.queue.node_store import ReadyQueue
 from batchproc.settings import Settings
 
@@ -122,7 +123,7 @@ def bench_claim(
         claims: of each side, in each run.
 
     Raises:
-        BenchStopped: by a signal, or there are too few jobs.
+        Stopped: by a signal, or there are too few jobs.
     """
     with ended_by_sigterm(), ExitStack() as stack:
         benching = _Benching(settings, urls, stack, turns, claims, tell)
@@ -162,7 +163,7 @@ def bench_claim_under_snapshot(
         claims: of each side, in each run.
 
     Raises:
-        BenchStopped: by a signal, or there are too few jobs.
+        Stopped: by a signal, or there are too few jobs.
     """
     with ended_by_sigterm(), ExitStack() as stack:
         benching = _Benching(settings, urls, stack, turns, claims, tell)
@@ -207,7 +208,7 @@ def bench_claim_at_limit(
     What is timed is all that is claimed in vain, too: the time of all claims of a run, for each ``turns`` jobs claimed.
 
     Raises:
-        BenchStopped: by a signal, or there are too few jobs.
+        Stopped: by a signal, or there are too few jobs.
     """
     with ended_by_sigterm(), ExitStack() as stack:
         benching = _Benching(settings, urls, stack, turns, claims, tell)

@@ -16,7 +16,8 @@ from batchproc.core.job import KindSpec
 from batchproc.core.rations import Rooms
 from batchproc.database import SqlFolder
 from batchproc.engine.ready import ReadyQueues, Scope
-from batchproc.ops.bench.schema import BenchSchema, BenchStopped
+from batchproc.ops.bench.schema import BenchSchema
+from batchproc.ops.stopped import Stopped
 from batchproc.queue.node_store import NodeFacts, NodeStore, ReadyQueue
 
 KIND, LIMITED_KIND = "bench_noop", "bench_limited"
@@ -105,7 +106,7 @@ class Claimer:
             from_the_front: without the floors of the queues.
 
         Raises:
-            BenchStopped: there was nothing left to claim.
+            Stopped: there was nothing left to claim.
         """
         begun, rooms = time.perf_counter(), Rooms()
         turns = self.ready.choose(slots, None)
@@ -119,7 +120,7 @@ class Claimer:
         took = time.perf_counter() - begun
         self.claimed += len(claims)
         if not turns:
-            raise BenchStopped("there were too few jobs for the bench: give more --jobs")
+            raise Stopped("there were too few jobs for the bench: give more --jobs")
         return took
 
     def claim_often(self, times: int, slots: int) -> list[float]:

@@ -17,8 +17,9 @@ from psycopg.rows import TupleRow
 from batchproc.core.job import NewJob
 from batchproc.database import SqlFolder
 from batchproc.ops.bench.figures import Spread, alternated
-from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema
 from batchproc.ops.enqueueing import of_tenant
+from batchproc.ops.stopped import ended_by_sigterm
 from batchproc.queue.copy_lines import CopyLines
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
@@ -76,7 +77,7 @@ def bench_enqueue(settings: Settings, urls: Urls, *, jobs: int, runs: int, tell:
         jobs: how many in each run, of one tenant.
 
     Raises:
-        BenchStopped: by a signal.
+        Stopped: by a signal.
         EnvironmentFault: the database is at fault.
     """
     done = []

@@ -32,8 +32,9 @@ from batchproc.core.outcome import Outcome
 from batchproc.database import SqlFolder
 from batchproc.engine.node import RunOptions
 from batchproc.ops.bench.figures import Spread, alternated, percentile
-from batchproc.ops.bench.schema import BenchSchema, BenchStopped, Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema
 from batchproc.ops.bench.waits import Start, Wait, summed_up, waits
+from batchproc.ops.stopped import Stopped, ended_by_sigterm
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
 
@@ -130,7 +131,7 @@ def bench_fairness(settings: Settings, urls: Urls, load: Load, *, workers: int, 
     """Runs the load through a real node, as that of many tenants and as that of one, by turns.
 
     Raises:
-        BenchStopped: by a signal.
+        Stopped: by a signal.
         EnvironmentFault: the database or the pool is at fault.
     """
     done = []
@@ -161,7 +162,7 @@ def _run(schema: BenchSchema, load: Load, workers: int, *, apart: bool) -> SideR
             schema.run(RunOptions(workers=workers), arrivals.observe)
         starts = [Start(*row) for row in connection.execute(statements["bench_starts"], {"kind": KIND}).fetchall()]
     if len(starts) != load.total:
-        raise BenchStopped(f"the bench was stopped after {len(starts)} of {load.total} jobs")
+        raise Stopped(f"the bench was stopped after {len(starts)} of {load.total} jobs")
     found = {owner: waits(starts, owner, came) for owner, came in arrivals.came.items()}
     served = (sum(wait.seconds for wait in of_owner) for of_owner in found.values())
     return SideRun(tuple(chain.from_iterable(found.values())), tuple(served), starts[-1].started - starts[0].started)

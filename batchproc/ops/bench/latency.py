@@ -21,7 +21,8 @@ from typing import IO, Any
 from batchproc.database import SqlFolder
 from batchproc.engine.node import RunOptions
 from batchproc.ops.bench.figures import percentile
-from batchproc.ops.bench.schema import BenchSchema, BenchStopped, Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema
+from batchproc.ops.stopped import Stopped, ended_by_sigterm
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
 
@@ -88,7 +89,7 @@ def bench_latency(settings: Settings, urls: Urls, *, jobs: int, workers: int, ru
         jobs: how many in each run, beside ``WARM_UP`` that do not count.
 
     Raises:
-        BenchStopped: by a signal.
+        Stopped: by a signal.
         EnvironmentFault: the database, the pool or the process that enqueues is at fault.
     """
     done = []
@@ -126,12 +127,12 @@ def _run(schema: BenchSchema, jobs: int, workers: int) -> LatencyRun:
         schema.run(RunOptions(workers=workers, forever=True, max_jobs=WARM_UP + jobs), observe)
         if ended < WARM_UP + jobs:
             # The node took the signal for itself; the application would go on to its last job.
-            raise BenchStopped("the bench was stopped before all jobs had ended")
+            raise Stopped("the bench was stopped before all jobs had ended")
     with schema.connect() as connection:
         began: dict[int, float] = dict(connection.execute(statements["bench_started"], {"kind": KIND}).fetchall())
     enqueued = told.get("enqueued", [])
     if len(enqueued) < jobs or any(job_id not in began for job_id, _, _ in enqueued):
-        raise BenchStopped("the bench was stopped before all jobs had ended")
+        raise Stopped("the bench was stopped before all jobs had ended")
     return LatencyRun(
         [began[job_id] - before for job_id, before, _ in enqueued],
         [began[job_id] - after for job_id, _, after in enqueued],

@@ -40,14 +40,13 @@ from batchproc.ops.bench.schema import (
     MEASURED_PRIORITY,
     WARM_UP_PRIORITY,
     BenchSchema,
-    BenchStopped,
     Observe,
     Tell,
     Urls,
     bench_schema,
-    ended_by_sigterm,
 )
 from batchproc.ops.importing import KIND, Imported, ImportOptions, import_paths
+from batchproc.ops.stopped import Stopped, ended_by_sigterm
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.store import JobStore, Tenant
 from batchproc.settings import Settings
@@ -145,7 +144,7 @@ def bench_ocr(
         observe: is told every page that batchproc has read.
 
     Raises:
-        BenchStopped: by a signal.
+        Stopped: by a signal.
         EnvironmentFault: the database, the pool or Tesseract is at fault.
     """
     done = []
@@ -232,7 +231,7 @@ def bare_loops(settings: Settings, pages: Pages, workers: int) -> Side:
         limit = LOOP_PAGE_SECONDS * max(len(share) for share in shares)
         answers = [json.loads(_line(loop, limit) or "null") for loop in loops]
     if None in answers:
-        raise BenchStopped("the bench was stopped")
+        raise Stopped("the bench was stopped")
     seconds = max(answer["ended"] for answer in answers) - started
     recalls = [recall(share, answer["texts"]) for share, answer in zip(shares, answers, strict=True) if share]
     return Side(len(pages.measured) / seconds, fmean(recalls), workers)

@@ -22,7 +22,8 @@ from batchproc.engine.pool.worker_pool import Entry, PoolOptions, WorkerPool
 from batchproc.ops.bench.bare_pools import Busy, bare_pools
 from batchproc.ops.bench.figures import Spread, alternated
 from batchproc.ops.bench.handlers import NAP_SECONDS
-from batchproc.ops.bench.schema import BenchSchema, BenchStopped, Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema
+from batchproc.ops.stopped import Stopped, ended_by_sigterm
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
 
@@ -81,7 +82,7 @@ def bench_parent(settings: Settings, urls: Urls, *, slots: int, seconds: float, 
     """Measures each side for so many seconds, after it has become busy.
 
     Raises:
-        BenchStopped: by a signal.
+        Stopped: by a signal.
         EnvironmentFault: the database or the pool is at fault.
     """
     done = []
@@ -155,7 +156,7 @@ def _node(schema: BenchSchema, slots: int, seconds: float) -> tuple[Busy, float]
     watch = _Watch(warm_up, warm_up + jobs)
     schema.run(RunOptions(workers=slots), watch)
     if len(watch.looks) < 2:
-        raise BenchStopped(f"the bench was stopped after {watch.ended} jobs")
+        raise Stopped(f"the bench was stopped after {watch.ended} jobs")
     (begun, busy, own), (ended, busy_then, own_then) = watch.looks
     elapsed = ended - begun
     return Busy((busy_then - busy) / elapsed, jobs / elapsed), (own_then - own) / elapsed

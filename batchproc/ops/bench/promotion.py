@@ -19,7 +19,8 @@ from batchproc.core.settle import settle
 from batchproc.database import SqlFolder
 from batchproc.ops.bench.figures import Spread, percentile
 from batchproc.ops.bench.queue import KIND
-from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema
+from batchproc.ops.stopped import ended_by_sigterm
 from batchproc.queue.node_store import Ended, NodeFacts, NodeStore
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
@@ -108,7 +109,7 @@ def bench_promotion(
     jobs, as fast as they can. No job is run.
 
     Raises:
-        BenchStopped: by a signal.
+        Stopped: by a signal.
         EnvironmentFault: the database is at fault.
     """
     done = []

@@ -18,8 +18,9 @@ from batchproc.database import SqlFolder, connect
 from batchproc.engine.node import RunOptions
 from batchproc.ops.bench.figures import Spread, alternated
 from batchproc.ops.bench.queue import HANDLERS, KIND
-from batchproc.ops.bench.schema import BenchSchema, BenchStopped, Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema
 from batchproc.ops.pruning import REST, paced
+from batchproc.ops.stopped import Stopped, ended_by_sigterm
 from batchproc.queue.pruning import Pruning
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
@@ -104,7 +105,7 @@ def bench_prune(
         jobs: no-op jobs of each side.
 
     Raises:
-        BenchStopped: by a signal.
+        Stopped: by a signal.
         EnvironmentFault: the database or the pool is at fault.
     """
     done = []
@@ -171,7 +172,7 @@ def _figures(schema: BenchSchema, jobs: int, workers: int) -> RunFigures:
     assert row is not None
     completed, seconds, longest, p99 = row
     if completed != jobs:
-        raise BenchStopped(f"the bench was stopped after {completed} of {jobs} jobs")
+        raise Stopped(f"the bench was stopped after {completed} of {jobs} jobs")
     return RunFigures(completed / seconds, longest or 0.0, p99 or 0.0)
 
 

@@ -20,7 +20,9 @@ from batchproc.engine.node import RunOptions
 from batchproc.ops.bench.figures import Spread, alternated
 from batchproc.ops.bench.limits import bare_claims_per_second, commits_per_second
 from batchproc.ops.bench.queue_peers import QueuePeer
-from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import BenchSchema, Tell, Urls, bench_schema
+from batchproc.ops.stopped import ended_by_sigterm
+from batchproc.queue.campaigns import Campaigns
 from batchproc.queue.store import JobStore
 from batchproc.settings import KindOverride, Settings
 
@@ -83,6 +85,8 @@ class QueueBench:
     runs: tuple[QueueRun, ...]
     peers: Mapping[str, str | None] = field(default_factory=dict)
     """Versions by name, None for what is not installed; empty if they were not asked for."""
+    campaign: bool = False
+    """Whether the jobs were of a campaign."""
 
     def plain(self) -> dict[str, Any]:
         """The figures under their stable keys; rates and ratios are medians over the runs.
@@ -94,6 +98,7 @@ class QueueBench:
             **by_workers[0],
             "jobs": self.jobs,
             "bundle": self.bundle,
+            "campaign": self.campaign,
             "durable": self.durability.durable,
             "synchronous_commit": self.durability.synchronous_commit,
             "fsync": self.durability.fsync,
@@ -137,6 +142,7 @@ def bench_queue(
     tell: Tell,
     bundle: int = 1,
     peers: Mapping[str, QueuePeer | None] | None = None,
+    campaign: bool = False,
 ) -> QueueBench:
     """Runs no-op jobs of a few tenants through a real node, each settled durably.
 
@@ -146,9 +152,10 @@ def bench_queue(
         tell: is told what goes on.
         bundle: how many jobs a worker gets at a time.
         peers: as ``queue_peers.installed_peers`` finds them; None to leave them out.
+        campaign: whether the jobs are of one, as those of an import are.
 
     Raises:
-        BenchStopped: by a signal.
+        Stopped: by a signal.
         EnvironmentFault: the database, the pool or a peer is at fault.
     """
     peers = peers or {}
@@ -163,20 +170,20 @@ def bench_queue(
                 for side in alternated([_OURS, *found], number):
                     tell(f"run {number} of {runs}: {side}, {jobs} jobs, {count} workers")
                     if side == _OURS:
-                        ours = _run(settings, urls, jobs, count, bundle)
+                        ours = _run(settings, urls, jobs, count, bundle, campaign=campaign)
                     else:
                         rates[side] = found[side].jobs_per_second(jobs, count)
                         tell(f"run {number} of {runs}: {side} {rates[side]:.0f} jobs/s")
                 done.append(replace(ours, peers={name: rates[name] for name in found}))
                 tell(f"run {number} of {runs}: {ours.jobs_per_second:.0f} jobs/s with {count} workers")
     versions = {name: peer.version if peer is not None else None for name, peer in peers.items()}
-    return QueueBench(jobs, bundle, durability, tuple(done), versions)
+    return QueueBench(jobs, bundle, durability, tuple(done), versions, campaign)
 
 
-def _run(settings: Settings, urls: Urls, jobs: int, workers: int, bundle: int) -> QueueRun:
+def _run(settings: Settings, urls: Urls, jobs: int, workers: int, bundle: int, *, campaign: bool) -> QueueRun:
     bundled = {KIND: KindOverride(bundle=bundle)}
     with bench_schema(settings, urls, handlers=HANDLERS, kinds=bundled) as schema:
-        _enqueue(schema, jobs)
+        _enqueue(schema, jobs, campaign=campaign)
         schema.run(RunOptions(workers=workers), lambda *_: None)
         seconds = schema.seconds(KIND, jobs)
         return QueueRun(
@@ -189,11 +196,12 @@ def _run(settings: Settings, urls: Urls, jobs: int, workers: int, bundle: int) -
         )
 
 
-def _enqueue(schema: BenchSchema, jobs: int) -> None:
+def _enqueue(schema: BenchSchema, jobs: int, *, campaign: bool) -> None:
     store = JobStore(schema.name)
     with schema.connect() as connection, connection.transaction():
         tenants = [store.add_tenant(connection, f"bench-{n}").tenant_id for n in range(TENANTS)]
-        store.enqueue_many(connection, (NewJob(tenants[n % TENANTS], KIND) for n in range(jobs)))
+        of = Campaigns(schema.name).begin(connection, "bench queue", kind=KIND) if campaign else None
+        store.enqueue_many(connection, (NewJob(tenants[n % TENANTS], KIND, campaign_id=of) for n in range(jobs)))
 
 
 def _durability(connection: Connection[TupleRow]) -> Durability:

@@ -31,17 +31,9 @@ from batchproc.ops.bench.figures import Spread, alternated
 from batchproc.ops.bench.loop import DPI
 from batchproc.ops.bench.ocr import bare_loops
 from batchproc.ops.bench.ocr_pages import Page, Pages, draw
-from batchproc.ops.bench.schema import (
-    WARM_UP_PRIORITY,
-    BenchSchema,
-    BenchStopped,
-    Observe,
-    Tell,
-    Urls,
-    bench_schema,
-    ended_by_sigterm,
-)
+from batchproc.ops.bench.schema import WARM_UP_PRIORITY, BenchSchema, Observe, Tell, Urls, bench_schema
 from batchproc.ops.importing import KIND, Imported, ImportOptions, import_paths
+from batchproc.ops.stopped import Stopped, ended_by_sigterm
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
 
@@ -106,7 +98,7 @@ def bench_ranges(
 
     Raises:
         UsageError: the document has fewer pages than there are workers.
-        BenchStopped: by a signal.
+        Stopped: by a signal.
         EnvironmentFault: the database, the pool or Tesseract is at fault.
     """
     if pages < workers:
@@ -186,5 +178,5 @@ def _seconds(schema: BenchSchema, document_id: int) -> float:
         row = connection.execute(statement, {"kind": KIND, "document_id": document_id}).fetchone()
     assert row is not None
     if status != "completed":
-        raise BenchStopped(f"the bench was stopped before its document was read ({row[0]} jobs were done)")
+        raise Stopped(f"the bench was stopped before its document was read ({row[0]} jobs were done)")
     return float(row[1])

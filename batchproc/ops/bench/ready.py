@@ -22,7 +22,8 @@ from batchproc.core.job import Claim, KindSpec
 from batchproc.engine.ready import ReadyQueues, Scope
 from batchproc.ops.bench.claiming import Claimer, Table, table
 from batchproc.ops.bench.figures import Spread, alternated
-from batchproc.ops.bench.schema import Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import Tell, Urls, bench_schema
+from batchproc.ops.stopped import ended_by_sigterm
 from batchproc.queue.node_store import ReadyQueue
 from batchproc.settings import Settings
 
@@ -90,7 +91,7 @@ def bench_ready(
         claims: of 64 jobs each, alone and beside the looks, in each run.
 
     Raises:
-        BenchStopped: by a signal, or there are too few jobs.
+        Stopped: by a signal, or there are too few jobs.
         EnvironmentFault: the process whose memory is measured ended.
     """
     specs = [KindSpec(kind) for kind in _KINDS]

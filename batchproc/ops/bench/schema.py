@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.core.errors import BatchprocError, EnvironmentFault
+from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Outcome
 from batchproc.database import SqlFolder, connect
 from batchproc.engine.node import Node, RunOptions
 from batchproc.ops.scratch_schema import drop_left as scratch_schema_left
 from batchproc.ops.scratch_schema import scratch_schema
+from batchproc.ops.stopped import Stopped
 from batchproc.settings import Settings
 
 WARM_UP_PRIORITY = 1
@@ -27,12 +26,6 @@ _WORD = "bench"
 
 Observe = Callable[[Claim, Outcome, float], None]
 Tell = Callable[[str], None]
-
-
-class BenchStopped(BatchprocError):
-    """A signal ended the bench; nothing of it is left in the database."""
-
-    exit_code = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +67,14 @@ class BenchSchema:
         """From the first claim to the last settle of the measured jobs of that kind, by the database's clock.
 
         Raises:
-            BenchStopped: not all of them have completed.
+            Stopped: not all of them have completed.
         """
         statement = SqlFolder("batchproc.ops.bench", self.name)["bench_times"]
         with self.connect() as connection:
             row = connection.execute(statement, {"kind": kind, "priority": MEASURED_PRIORITY}).fetchone()
         assert row is not None
         if row[0] != jobs:
-            raise BenchStopped(f"the bench was stopped after {row[0]} of {jobs} jobs")
+            raise Stopped(f"the bench was stopped after {row[0]} of {jobs} jobs")
         return float(row[1])
 
 
@@ -111,17 +104,3 @@ def bench_schema(settings: Settings, urls: Urls, **changes: Any) -> Iterator[Ben
 def drop_left(connection: Connection[TupleRow]) -> list[str]:
     """Drops the schemas of benches that were killed, as ``scratch_schema.drop_left``; their names."""
     return scratch_schema_left(connection, _WORD)
-
-
-@contextmanager
-def ended_by_sigterm(what: str = "the bench") -> Iterator[None]:
-    """SIGTERM raises BenchStopped, so that nothing is left behind; Ctrl-C raises KeyboardInterrupt anyhow."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise BenchStopped(f"{what} was stopped")
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

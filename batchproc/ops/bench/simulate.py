@@ -11,9 +11,10 @@ from typing import Any
 
 from batchproc.ops.bench.database_costs import measure_costs
 from batchproc.ops.bench.figures import counted, percentile
-from batchproc.ops.bench.schema import Tell, Urls, bench_schema, ended_by_sigterm
+from batchproc.ops.bench.schema import Tell, Urls, bench_schema
 from batchproc.ops.bench.simulation import Costs, Figures, Setting, Simulation
 from batchproc.ops.bench.simulation_load import Load, Night, night
+from batchproc.ops.stopped import ended_by_sigterm
 from batchproc.settings import Settings
 
 ROOMY = 0.6
@@ -103,7 +104,7 @@ def bench_simulate(
         queues, seconds: with so many ready queues, and for so long, is each cost measured.
 
     Raises:
-        BenchStopped: by a signal.
+        Stopped: by a signal.
         EnvironmentFault: the database is at fault.
     """
     with ended_by_sigterm():

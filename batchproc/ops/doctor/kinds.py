@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from batchproc.core.counted import waiting
 from batchproc.database import connect
 from batchproc.ops.doctor.database import CONNECT_SECONDS
 from batchproc.ops.doctor.findings import Findings, Patient
@@ -17,11 +18,11 @@ def check_kinds(patient: Patient, findings: Findings) -> None:
             return
         kinds = KindStore(patient.schema).kinds(connection)
     for kind in kinds:
-        waiting = kind["available"] + kind["scheduled"]
-        if kind["paused"] and waiting:
+        jobs = kind["available"] + kind["scheduled"]
+        if kind["paused"] and jobs:
             why = f" ({kind['paused_reason']})" if kind["paused_reason"] else ""
             findings.warning(
-                f"kind {kind['kind']} is paused{why} while {waiting} jobs of it wait",
+                f"kind {kind['kind']} is paused{why} while {waiting(jobs)} for it",
                 f"mend that, then: batchproc kinds set {kind['kind']} --resume",
             )
     if not findings.warnings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from batchproc.core.counted import counted
 from batchproc.core.languages import AUTO, named, remedy
 from batchproc.database import connect
 from batchproc.ocr.tessdata import Tessdata, default_folder
@@ -54,4 +55,4 @@ def check_tenants(patient: Patient, findings: Findings) -> None:
                 advice = f"that, or: batchproc tenants set {slugs[0]} --languages LANG[,LANG]"
                 findings.warning(f"tenant {some_of(slugs)}: {told}", advice)
     if not findings.warnings:
-        findings.note(f"{sum(map(len, lists.values()))} tenants, the languages of all are installed")
+        findings.note(f"{counted(sum(map(len, lists.values())), 'tenant')}, the languages of all are installed")

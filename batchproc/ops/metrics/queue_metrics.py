@@ -18,12 +18,14 @@ from psycopg.rows import TupleRow, dict_row
 from batchproc.core.errors import BatchprocError
 from batchproc.core.job import JobState, Lane
 from batchproc.database import SqlFolder
+from batchproc.engine.ready import Scope
 
 WAITING = (JobState.SCHEDULED, JobState.AVAILABLE, JobState.RUNNING, JobState.HELD)
 _PAGES = ("text", "ocr", "blank", "failed")
 _SHARE = 0.05
 """Of the time, for counting jobs: that reads every job that is not over, and there may be millions."""
 
+EVERYTHING = Scope()
 _SETTLED_DAYS = 2
 """Days after which the pages of a day change no more: its last transactions are over, in every time zone's clock."""
 
@@ -33,7 +35,8 @@ class QueueMetrics:
 
     Args:
         connect: opens a connection, for one look.
-        due_is_work: the node that is asked goes on for ever: that nothing is due is its success.
+        for_ever: the node that is asked goes on for ever: that nothing is due is its success.
+        scope: what that node serves; with less than all it says nothing of the runs that are for all.
         last_completed: when that node last completed a job, in seconds since 1970.
     """
 
@@ -43,11 +46,13 @@ class QueueMetrics:
         connect: Callable[[], Connection[TupleRow]],
         *,
         for_ever: bool = False,
+        scope: Scope = EVERYTHING,
         last_completed: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._sql = SqlFolder("batchproc.ops.metrics", schema)
         self._connect = connect
         self._for_ever = for_ever
+        self._scope = scope
         self._last_completed = last_completed
         self._lock = Lock()
         self._queue: list[dict[str, Any]] = []
@@ -89,7 +94,7 @@ class QueueMetrics:
     def _of_jobs(self, connection: Connection[TupleRow]) -> Iterator[Metric]:
         if time.monotonic() >= self._queue_due:
             begun = time.monotonic()
-            self._queue = self._rows(connection, "metrics_queue")
+            self._queue = self._rows(connection, "metrics_queue", **self._scope.plain())
             self._queue_due = time.monotonic() + (time.monotonic() - begun) / _SHARE
         jobs = GaugeMetricFamily("batchproc_queue_jobs", "Jobs that are not over.", labels=["lane", "state"])
         oldest = GaugeMetricFamily(
@@ -116,7 +121,7 @@ class QueueMetrics:
         )
         ended = GaugeMetricFamily("batchproc_last_run_timestamp_seconds", "When a run last ended.", labels=["scope"])
         code = GaugeMetricFamily("batchproc_last_run_exit_code", "How it ended.", labels=["scope"])
-        good_at = {"all": self._last_success_of_node(now)}
+        good_at = {"all" if self._scope == EVERYTHING else "part": self._last_success_of_node(now)}
         for row in self._rows(connection, "metrics_runs"):
             scope = "all" if row["whole"] else "part"
             good_at[scope] = max(row["good_at"] or 0.0, good_at.get(scope) or 0.0)
@@ -131,7 +136,7 @@ class QueueMetrics:
     def _last_success_of_node(self, now: float) -> float | None:
         if not self._for_ever:
             return None
-        if not any(row["state"] == JobState.AVAILABLE and row["oldest_seconds"] is not None for row in self._queue):
+        if not any(row["has_work"] for row in self._queue):
             return now
         return self._last_completed()
 

@@ -7,9 +7,10 @@ to Prometheus a counter that has fallen was reset, and one that has risen has gr
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
-import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -20,7 +21,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
+from batchproc.whole_file import is_special, write_whole
+
 _COUNTED = frozenset({"counter", "histogram"})
+_LOCK_SECONDS = 10.0
+"""Others hold the lock for milliseconds; one that was stopped in between holds it until it goes on."""
+_LOCK_PAUSE = 0.02
 Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
@@ -43,15 +49,19 @@ class Textfile:
         """Adds what was counted since the last call to what the file has, and replaces it as a whole.
 
         Raises:
-            OSError: the file, or the lock beside it, cannot be written.
+            OSError: the file, or the lock beside it, cannot be written; or another process holds that for too long.
         """
         others = list(self._others.collect())
+        if is_special(self._path):  # nothing is kept there to go on from
+            write_whole(self._path, generate_latest(_Fixed([*filter(_counts, self._own.collect()), *others])))
+            return
         with self._alone():
             own = list(self._own.collect())
             counted = {_key(sample): sample.value for family in own if _counts(family) for sample in family.samples}
             before = self._read()
             merged = [_merged(family, before, self._written) for family in own if _counts(family)]
-            self._replace(generate_latest(_Fixed([*merged, *others])))
+            # Its reader is another user; there is nothing private in it. And no collector reads the draft's name.
+            write_whole(self._path, generate_latest(_Fixed([*merged, *others])), mode=0o644)
             self._written = counted
 
     def _read(self) -> list[Metric]:
@@ -63,26 +73,25 @@ class Textfile:
             logger.warning("metrics.textfile {} cannot be read: its counters begin anew", str(self._path))
             return []
 
-    def _replace(self, text: bytes) -> None:
-        """By a name that no collector reads, so that none ever sees half of it."""
-        descriptor, draft = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(file.fileno(), 0o644)  # its reader is another user; there is nothing private in it
-                file.write(text)
-            Path(draft).replace(self._path)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
-
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         lock = os.open(self._path.with_name(f".{self._path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            _lock(lock)
             yield
         finally:
             os.close(lock)
+
+
+def _lock(descriptor: int) -> None:
+    give_up = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up:
+                raise OSError(errno.ETIMEDOUT, "another process holds its lock") from None
+        time.sleep(_LOCK_PAUSE)
 
 
 class _Fixed(CollectorRegistry):

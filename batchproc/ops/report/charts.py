@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from batchproc.core.durations import duration
+from batchproc.ops.report.local_time import LocalTime
 from batchproc.ops.report.model import Report, TenantWork
 from batchproc.ops.report.svg import BAD, INK, SERIES, drawn
 
@@ -137,8 +139,10 @@ def _failures(report: Report) -> Chart | None:
         rows = range(len(shown))
         failed = [counts[0] for _, counts in shown]
         partial = [counts[1] for _, counts in shown]
-        axes.barh(rows, failed, height=0.6, color=BAD, label="jobs given up on")
-        axes.barh(rows, partial, left=failed, height=0.6, color=SERIES[1], label="partial documents")
+        if any(failed):  # the legend names what there is
+            axes.barh(rows, failed, height=0.6, color=BAD, label="jobs given up on")
+        if any(partial):
+            axes.barh(rows, partial, left=failed, height=0.6, color=SERIES[1], label="partial documents")
         for row, total in enumerate(map(sum, zip(failed, partial, strict=True))):
             axes.annotate(f"{total:,}", (total, row), xytext=(4, 0), textcoords="offset points", va="center")
         axes.set_yticks(rows, [code for code, _ in shown])
@@ -237,11 +241,14 @@ def _starts(report: Report) -> list[float]:
 
 
 def _time_axis(axes: Axes, report: Report, is_narrow: bool) -> None:
-    # Of the start; over a change of the clocks the times go on as they were.
-    zone = report.subject.started_at.astimezone().tzinfo
-    locator = _dates().AutoDateLocator(tz=zone, minticks=2, maxticks=4 if is_narrow else 9)
+    zone = LocalTime()
+    dates = _dates()
+    locator = dates.AutoDateLocator(tz=zone, minticks=2, maxticks=4 if is_narrow else 9)
+    # Its own intervals end at half of the next unit: of a run of 100 seconds, or minutes, it would warn on stderr.
+    for unit, whole in ((dates.SECONDLY, 60), (dates.MINUTELY, 60), (dates.HOURLY, 24)):
+        locator.intervald[unit] = [*locator.intervald[unit], whole]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(_dates().ConciseDateFormatter(locator, tz=zone))
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=zone))
     starts = _starts(report)
     axes.set_xlim(starts[0], starts[-1] + _days(report.width))
     axes.grid(visible=False, axis="x")
@@ -277,4 +284,7 @@ def _named(tenant: TenantWork, width: int) -> str:
 
 
 def _zone(report: Report) -> str:
-    return f"{report.subject.started_at.astimezone():%Z}"
+    """``CET``, or ``CEST, then CET`` where the clocks were changed meanwhile."""
+    start = report.subject.started_at
+    end = start + timedelta(seconds=report.width * len(report.stretches))
+    return ", then ".join(dict.fromkeys(f"{moment.astimezone():%Z}" for moment in (start, end)))

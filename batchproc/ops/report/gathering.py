@@ -16,6 +16,7 @@ from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
 from batchproc.documents.paths import display_path
 from batchproc.ops import campaign_result
+from batchproc.ops.advice import advice
 from batchproc.ops.campaign_result import CampaignResult
 from batchproc.ops.report.model import (
     FailureExample,
@@ -28,7 +29,6 @@ from batchproc.ops.report.model import (
     Subject,
     TenantWork,
 )
-from batchproc.ops.summary import advice
 from batchproc.queue.run_history import Attempts, RunHistory
 
 _STRETCHES = 48
@@ -57,7 +57,7 @@ def gather_run(connection: Connection[TupleRow], schema: str, run_id: int | None
             "there has been no run"
             if run_id is None
             else f"there is no run {run_id}, or it is so old that it was pruned",
-            "batchproc report tells of the newest",
+            "see: batchproc report --list",
         )
     until = run["finished_at"] or run["now"]
     counts = {name: jobs for name, jobs in (run["counts"] or {}).items() if type(jobs) is int}

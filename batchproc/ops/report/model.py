@@ -42,7 +42,10 @@ class Subject:
 
 @dataclass(frozen=True)
 class KindWork:
-    """What was done of one kind. ``attempts`` of ``jobs``; ``seconds`` of workers."""
+    """What was done of one kind. ``attempts`` of ``jobs``; ``seconds`` of workers.
+
+    ``retried``: jobs of the ``discarded`` that somebody has retried since; their failures are no longer listed.
+    """
 
     kind: str
     jobs: int
@@ -52,6 +55,7 @@ class KindWork:
     pages: int
     failed_pages: int
     seconds: float
+    retried: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,11 @@ class Report:
         return sum(kind.failed_pages for kind in self.kinds)
 
     @property
+    def retried_since(self) -> int:
+        """Jobs that were given up on and that somebody has retried since: no failure is told of them."""
+        return sum(kind.retried for kind in self.kinds)
+
+    @property
     def busy(self) -> float:
         """Seconds of workers that were spent on jobs."""
         return sum(kind.seconds for kind in self.kinds)
@@ -179,6 +188,7 @@ class Report:
             "result": campaign_result.plain(self.result),
             "pages": self.pages,
             "failed_pages": self.failed_pages,
+            "retried_since": self.retried_since,
             "worker_seconds": self.busy,
             "slot_use": self.slot_use,
         }

@@ -12,7 +12,7 @@ from batchproc.core.durations import duration
 from batchproc.log import one_line
 from batchproc.ops.report.charts import charts
 from batchproc.ops.report.model import Report
-from batchproc.ops.report.words import group_title, head, verdict
+from batchproc.ops.report.words import group_title, head, retaken, verdict
 from batchproc.version import __version__
 
 
@@ -37,6 +37,7 @@ def html(report: Report) -> str:
         subject=report.subject,
         head=head(report),
         verdict=verdict(report),
+        retaken=retaken(report),
         charts=charts(report),
         style=Markup(_packaged("report.css")),  # noqa: S704 - a file of this package
         version=__version__,

@@ -48,5 +48,14 @@ def group_title(group: FailureGroup) -> str:
     return f"{group.failure_code}, {group.jobs:,} partial document{_s(group.jobs)}, {pages}"
 
 
+def retaken(report: Report) -> str | None:
+    """That some of what was given up on is not listed, for it is no longer so."""
+    jobs = report.retried_since
+    if not jobs:
+        return None
+    were = "has" if jobs == 1 else "have"
+    return f"{jobs:,} job{_s(jobs)} of those given up on {were} been retried since: what came of that is told elsewhere"
+
+
 def _s(number: int) -> str:
     return "" if number == 1 else "s"

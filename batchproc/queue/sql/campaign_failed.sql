@@ -3,7 +3,8 @@
 -- reads nothing.
 select j.job_id, j.failure_code, j.state
 from batchproc.processing_jobs j
-where j.campaign_id = %(campaign_id)s and j.state = any(%(states)s::text[]) and j.job_id > %(after)s
+where j.campaign_id = %(campaign_id)s and j.state in ('discarded', 'cancelled') and j.job_id > %(after)s
+  and j.state = any(%(states)s::text[])
   and j.failure_code is distinct from 'superseded'
   and (%(failure_codes)s::text[] is null or j.failure_code = any(%(failure_codes)s))
   and (%(tenant_id)s::bigint is null or j.tenant_id = %(tenant_id)s)

@@ -7,8 +7,8 @@ select j.tenant_id, j.kind, count(*) as jobs,
                          when j.args ->> 'pages' = 'failed' then coalesce(r.failed_pages, d.page_count)
                          else d.page_count end), 0)::bigint as pages,
        count(*) filter (where d.page_count is null and j.document_id is not null) as pages_unknown
-from batchproc.processing_jobs j
+from batchproc.campaign_jobs_left j
 left join batchproc.documents d on d.document_id = j.document_id and d.tenant_id = j.tenant_id
 left join batchproc.ocr_revisions r on r.revision_id = d.current_revision and r.tenant_id = d.tenant_id
-where j.campaign_id = %(campaign_id)s and j.state in ('scheduled', 'available', 'running', 'held')
+where j.campaign_id = %(campaign_id)s
 group by j.tenant_id, j.kind

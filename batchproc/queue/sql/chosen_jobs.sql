@@ -13,5 +13,7 @@ where j.job_id > %(after)s and j.job_id <= %(until)s
   and (%(document_id)s::bigint is null or j.document_id = %(document_id)s)
   and (%(before)s::timestamptz is null or coalesce(j.finished_at, j.created_at) < %(before)s)
   and (%(since)s::timestamptz is null or coalesce(j.finished_at, j.created_at) >= %(since)s)
+  and (%(ended_since)s::timestamptz is null or j.finished_at >= %(ended_since)s)
+  and (%(ended_until)s::timestamptz is null or j.finished_at <= %(ended_until)s)
 order by j.job_id
 limit %(limit)s

@@ -10,8 +10,7 @@ with given as (
     from given g
     where j.job_id = g.job_id and j.tenant_id = g.tenant_id and j.state = 'available'
     returning j.job_id, j.tenant_id, j.kind, j.document_id,
-              j.range_of is not null and j.args ->> 'range' is distinct from 'join'
-                  or j.args -> 'pilot' is not distinct from 'true'::jsonb as spares_document
+              batchproc.spares_document(j.range_of, j.args) as spares_document
 ), used as (
     insert into batchproc.usage_daily as u (tenant_id, day, kind, discarded)
     select tenant_id, (clock_timestamp() at time zone 'UTC')::date, kind, count(*)
@@ -23,8 +22,8 @@ with given as (
     update batchproc.documents d
     set status = 'failed', failure_code = 'missing_language'
     from discarded c
-    where c.kind = any(%(failing_kinds)s) and not c.spares_document and d.document_id = c.document_id and d.tenant_id = c.tenant_id
-      and d.status in ('pending', 'failed')
+    where c.kind = any(%(failing_kinds)s) and not c.spares_document and d.document_id = c.document_id
+      and d.tenant_id = c.tenant_id and d.status in ('pending', 'failed')
 ), unsignalled as (
     delete from batchproc.job_signals s using discarded c where s.job_id = c.job_id
 )

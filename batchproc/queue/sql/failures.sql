@@ -1,8 +1,10 @@
 -- What a run, or the jobs of a campaign, came to that somebody has to look at: the jobs that were given up on and, with
--- ``partial``, the documents of which pages failed. By tenant, state and code, worst first; of each the first few.
+-- ``partial``, the documents of which pages failed. By tenant, state and code: the worst of each tenant, then the next
+-- of each, so that one tenant's troubles hide no other's. Of each the first few.
 -- The partial documents are looked for only when the run counted some: no index leads to them. A document in ranges is
 -- told of once: by the job that joins them, else by the first range that was given up on, as ranges_told_otherwise.sql
--- counts it.
+-- counts it. A document is partial by what the job itself found, as Counts has it: not by what a later one made of it,
+-- nor by which revision is current. A pilot makes nothing of it.
 with failed as (
     select r.job_id, r.tenant_id, r.kind, r.document_id, r.failure_code, r.state, r.result, 0 as failed_pages
     from batchproc.processing_jobs r
@@ -19,8 +21,9 @@ with failed as (
     select j.job_id, j.tenant_id, j.kind, j.document_id, j.result #>> '{failed_pages,0,code}', j.state, null,
            (j.result ->> 'failed_page_count')::integer
     from batchproc.processing_jobs j
-    join batchproc.documents d on d.document_id = j.document_id and d.tenant_id = j.tenant_id and d.status = 'partial'
-    where %(partial)s
+    where %(partial)s and (j.result ->> 'failed_page_count')::integer > 0
+      and j.args -> 'pilot' is distinct from 'true'::jsonb
+      and not coalesce(j.result #>> '{failed_pages,0,code}' = any(%(accepted)s::text[]), false)
       and (%(run_id)s::bigint is not null and j.run_id = %(run_id)s
            or %(campaign_id)s::bigint is not null and j.campaign_id = %(campaign_id)s)
       and j.state = 'completed' and j.kind = 'ocr'
@@ -30,14 +33,18 @@ with failed as (
            count(*) over (partition by tenant_id) as of_tenant
     from failed f
     window whole as (partition by tenant_id, state, failure_code), same as (whole order by job_id)
+), turns as (
+    select p.*, dense_rank() over (partition by tenant_id order by state desc, jobs desc, failure_code) as turn
+    from placed p
 ), groups as (
     select p.*, dense_rank() over (
-               order by state desc, of_tenant desc, tenant_id, jobs desc, failure_code) as rank,
-           count(*) filter (where place = 1) over () as groups
-    from placed p
+               order by turn, state desc, jobs desc, of_tenant desc, tenant_id, failure_code) as rank,
+           count(*) filter (where place = 1) over () as groups,
+           count(*) filter (where place = 1 and turn = 1) over () as tenants
+    from turns p
 )
 select t.slug as tenant, f.job_id, f.kind, f.document_id, f.failure_code, d.path, f.state, f.jobs,
-       f.pages::bigint as failed_pages, f.groups, f.rank,
+       f.pages::bigint as failed_pages, f.groups, f.tenants, f.rank,
        -- One that was given up on without an attempt tells in its result what was missing.
        coalesce(case when f.failure_code = 'missing_language' and jsonb_typeof(f.result -> 'missing_languages') = 'array'
                      then 'no node has ' || (select string_agg(l, ', ') from jsonb_array_elements_text(

@@ -1,9 +1,9 @@
--- What tells whether the nights go well. Runs of one job alone are somebody's who looks for what is wrong with it, and
--- no nights. Jobs of campaigns may wait for many nights, and that is as it should be.
+-- What tells whether the nights go well that are for all of what is asked about. Jobs of campaigns may wait for many
+-- nights, and that is as it should be.
 with nights as materialized (
     select run_id, node_id, started_at, finished_at, exit_code
     from batchproc.runs
-    where not coalesce((scope ->> 'single')::boolean, false)
+    where batchproc.run_covers(scope, %(asked)s)
     order by run_id desc
     limit 1000
 ), last_good as (
@@ -21,6 +21,9 @@ with nights as materialized (
     join batchproc.tenants t on t.tenant_id = j.tenant_id and not t.paused
     left join batchproc.kinds k on k.kind = j.kind
     where j.state = 'available' and k.paused is not true
+      and (cardinality(%(tenant_ids)s::bigint[]) = 0 or j.tenant_id = any(%(tenant_ids)s))
+      and (cardinality(%(kinds)s::text[]) = 0 or j.kind = any(%(kinds)s))
+      and (cardinality(%(lanes)s::smallint[]) = 0 or j.lane = any(%(lanes)s))
 )
 select clock_timestamp() as now, g.run_id as good_run, g.finished_at as good_at, g.exit_code as good_code,
        e.run_id as last_run, e.started_at as last_started, e.finished_at as last_at, e.exit_code as last_code,
@@ -29,7 +32,8 @@ select clock_timestamp() as now, g.run_id as good_run, g.finished_at as good_at,
         where r.finished_at is null) as going,
        w.jobs as waiting, w.since as waiting_since,
        array(select k.kind || ' (' || k.paused_code || ')' from batchproc.kinds k
-             where k.paused and k.paused_code is not null order by k.kind) as braked
+             where k.paused and k.paused_code is not null
+               and (cardinality(%(kinds)s) = 0 or k.kind = any(%(kinds)s)) order by k.kind) as braked
 from waiting w
 left join last_good g on true
 left join last_ended e on true

@@ -2,7 +2,7 @@
 with locked as (
     select j.job_id, j.tenant_id, j.kind, j.unique_key, j.unique_while_running
     from batchproc.processing_jobs j
-    join batchproc.campaigns c on c.campaign_id = j.campaign_id and not c.paused
+    join batchproc.campaigns c on c.campaign_id = j.campaign_id and not c.paused and c.cancelled_at is null
     where j.job_id = any(%(job_ids)s) and j.state = 'held'
     order by j.job_id
     for no key update of j skip locked

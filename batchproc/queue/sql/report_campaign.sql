@@ -8,7 +8,7 @@ cross join lateral (
            count(*) filter (where state = 'discarded') as discarded,
            count(*) filter (where state = 'cancelled') as cancelled,
            case when bool_and(finished_at is not null) then max(finished_at) end as finished_at
-    from batchproc.processing_jobs
+    from batchproc.campaign_jobs
     where campaign_id = c.campaign_id
 ) j
 where c.campaign_id = %(campaign_id)s

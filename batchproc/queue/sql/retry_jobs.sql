@@ -1,15 +1,17 @@
 -- What was asked of an attempt that is over, such as to cancel it, does not concern the next. A job of a paused
--- campaign is held. A job whose unique key waits again already is left as it is: its successor does the work. Of
--- several with one key that were asked for, the newest is retried.
+-- campaign is held, and what was cancelled or given up on before its time waits for that again. A job whose unique key
+-- waits again already is left as it is: its successor does the work. Of several with one key that were asked for, the
+-- newest is retried.
 with locked as (
     select job_id, tenant_id, kind, unique_key, unique_while_running, campaign_id, state,
-           state in ('discarded', 'cancelled') as ended
+           state in ('discarded', 'cancelled') as ended,
+           (state = 'cancelled' or failure_code = 'given_up') and run_at > clock_timestamp() as later
     from batchproc.processing_jobs
     where job_id = any(%s)
     order by job_id
     for no key update
 ), asked as (
-    select l.job_id, l.tenant_id, l.state, l.ended,
+    select l.job_id, l.tenant_id, l.state, l.ended, l.later,
            exists (select from batchproc.campaigns c where c.campaign_id = l.campaign_id and c.paused) as paused,
            l.unique_key is not null and (
                row_number() over (partition by l.ended, l.tenant_id, l.kind, l.unique_key order by l.job_id desc) > 1
@@ -21,8 +23,9 @@ with locked as (
     from locked l
 ), retried as (
     update batchproc.processing_jobs j
-    set state = case when a.paused then 'held' else 'available' end, run_at = clock_timestamp(), attempt = 0,
-        crashes = 0, timeouts = 0, node_losses = 0,
+    set state = case when a.paused then 'held' when a.later then 'scheduled' else 'available' end,
+        run_at = case when a.later then j.run_at else clock_timestamp() end,
+        attempt = 0, crashes = 0, timeouts = 0, node_losses = 0,
         failure_code = null, result = null, finished_at = null, run_id = null
     from asked a
     where j.job_id = a.job_id and j.tenant_id = a.tenant_id and a.ended and not a.superseded
@@ -31,7 +34,8 @@ with locked as (
     delete from batchproc.job_signals s using retried r where s.job_id = r.job_id
 )
 select a.job_id,
-       case when r.job_id is not null then 'retried' when a.ended then 'superseded' else a.state end
+       case when r.job_id is not null then 'retried' when a.ended then 'superseded' else a.state end,
+       r.job_id is not null and a.paused as is_held
 from asked a
 left join retried r using (job_id)
 order by a.job_id

@@ -23,10 +23,7 @@ with ending as materialized (
            j.campaign_id is not null and exists (
                select from batchproc.campaigns p where p.campaign_id = j.campaign_id and p.paused
                offset 0) as paused,
-           -- Of a range that is given up on its document is told by the job that joins the ranges.
-           -- Of a document that is read as a pilot nothing changes.
-           e.fails_document and (j.range_of is null or j.args ->> 'range' = 'join')
-               and j.args -> 'pilot' is distinct from 'true'::jsonb as fails_document,
+           e.fails_document and not batchproc.spares_document(j.range_of, j.args) as fails_document,
            e.state in ('scheduled', 'available') and j.unique_key is not null and exists (
                select from batchproc.processing_jobs s
                where s.tenant_id = j.tenant_id and s.kind = j.kind and s.unique_key = j.unique_key
@@ -69,10 +66,10 @@ with ending as materialized (
 ), attempted as (
     insert into batchproc.job_attempts
         (claim_id, job_id, tenant_id, number, node_id, run_id, worker_pid, started_at, ended_at, seconds, outcome,
-         error_class, failure_code, error_type, detail)
+         error_class, failure_code, error_type, detail, gave_up)
     select (ending).claim_id, job_id, tenant_id, number, node_id, run_id, (ending).worker_pid, claimed_at,
            clock_timestamp(), coalesce((ending).seconds, 0), (ending).outcome, (ending).error_class,
-           (ending).failure_code, (ending).error_type, (ending).detail
+           (ending).failure_code, (ending).error_type, (ending).detail, (ending).state = 'discarded'
     from claimed
 ), used as (
     insert into batchproc.usage_daily as u

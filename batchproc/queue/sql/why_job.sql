@@ -18,10 +18,7 @@ select j.job_id, j.tenant_id, t.slug as tenant, j.kind, j.lane, j.priority, j.st
        j.claimed_at, n.host as node_host, n.pid as node_pid, n.lease_until as node_lease_until,
        coalesce(n.lease_until > clock_timestamp(), false) as node_alive,
        l.slot, l.worker_pid,
-       (select a.detail from batchproc.job_attempts a
-        where a.job_id = j.job_id order by a.ended_at desc limit 1) as last_detail,
-       (select a.outcome from batchproc.job_attempts a
-        where a.job_id = j.job_id order by a.ended_at desc limit 1) as last_outcome
+       a.detail as last_detail, a.outcome as last_outcome
 from batchproc.processing_jobs j
 join batchproc.tenants t on t.tenant_id = j.tenant_id
 left join batchproc.kinds k on k.kind = j.kind
@@ -29,4 +26,7 @@ left join batchproc.campaigns c on c.campaign_id = j.campaign_id
 left join batchproc.job_signals s on s.job_id = j.job_id
 left join batchproc.nodes n on n.node_id = j.node_id
 left join batchproc.node_slots l on l.node_id = j.node_id and l.claim_id = j.claim_id
+left join lateral (
+    select detail, outcome from batchproc.job_attempts where job_id = j.job_id order by ended_at desc limit 1
+) a on true
 where j.job_id = %(job_id)s

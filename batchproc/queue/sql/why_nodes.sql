@@ -1,5 +1,6 @@
 -- The nodes that live, with what they can do, what of the jobs their runs serve (null: unknown), and how fast they work.
 select n.node_id, n.host, n.pid, n.slots, n.kinds, n.languages, n.default_languages, a.jobs_per_minute, r.scope,
+       coalesce(batchproc.run_is_single(r.scope), false) as is_single,
        (select count(*) from batchproc.processing_jobs j where j.state = 'running' and j.node_id = n.node_id) as running
 from batchproc.nodes n
 left join batchproc.node_activity a using (node_id)

@@ -1,11 +1,9 @@
--- When runs ended, and when the last did with 0 or 1: it did what there was to do. As night.sql has it; those that were
--- for some tenants, kinds or a lane alone stand for themselves.
+-- When nights ended, and when the last did with 0 or 1: it did what there was to do. Those that were for some tenants,
+-- kinds or a lane alone stand for themselves.
 with ended as (
-    select finished_at, exit_code,
-           coalesce(nullif(scope -> 'tenant_ids', '[]'), nullif(scope -> 'kinds', '[]'), nullif(scope -> 'lanes', '[]'))
-               is null as whole
+    select finished_at, exit_code, batchproc.run_covers(scope, '{}') as whole
     from batchproc.runs
-    where not coalesce((scope ->> 'single')::boolean, false) and finished_at is not null
+    where batchproc.run_covers(scope, scope) and finished_at is not null
     order by run_id desc
     limit 1000
 )

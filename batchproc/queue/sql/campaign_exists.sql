@@ -1,0 +1,1 @@
+select from batchproc.campaigns where campaign_id = %(campaign_id)s

@@ -1,0 +1,14 @@
+-- Runs, the newest first, from below the last one seen; of the scope the tenants by name, as far as they are still there.
+select r.run_id, r.started_at, r.finished_at, r.exit_code, r.counts,
+       (select coalesce(jsonb_agg(t.slug order by t.slug), '[]') from batchproc.tenants t
+        where r.scope -> 'tenant_ids' @> to_jsonb(t.tenant_id)) as tenants,
+       coalesce(r.scope -> 'kinds', '[]') as kinds, coalesce(r.scope -> 'lanes', '[]') as lanes,
+       batchproc.run_is_single(r.scope) as single, r.scope ? 'pilot' as pilot,
+       extract(epoch from coalesce(r.finished_at, clock_timestamp()) - r.started_at)::double precision as seconds,
+       r.finished_at is null and exists (
+           select from batchproc.nodes n
+           where n.node_id = r.node_id and n.lease_until > clock_timestamp()) as goes_on
+from batchproc.runs r
+where %(before)s::bigint is null or r.run_id < %(before)s
+order by r.run_id desc
+limit %(limit)s

@@ -1,0 +1,60 @@
+"""The line that a person sees while a run goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from batchproc.cli.progress import ProgressLine
+from batchproc.core.outcome import Completed, ErrorClass, Failed
+from batchproc.queue.inspection import Due
+from tests.waiting import wait_until
+
+CLAIM: Any = None
+FAILED = Failed(ErrorClass.PERMANENT, "encrypted")
+
+
+def line_of(due: Due, done: int = 0, failed: int = 0) -> str:
+    progress = ProgressLine(lambda: due)
+    for number in range(done):
+        progress.observe(CLAIM, FAILED if number < failed else Completed(), 1.0)
+    progress._history = [(100.0, 0), (110.0, done)]
+    return progress._line()
+
+
+def test_it_says_what_runs_and_that_those_that_failed_are_among_those_done() -> None:
+    assert line_of(Due(0, 1)) == "0 done, 0.0/s, 1 running, 0 wait"
+    assert line_of(Due(40, 2), done=20) == "20 done, 2.0/s, 2 running, 40 wait, about 20 s left"
+    assert line_of(Due(0, 1), done=5, failed=2) == "5 done (2 of them failed), 0.5/s, 1 running, 0 wait"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_it_is_there_from_the_first_moment_unless_it_is_to_be_quiet(
+    quiet: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("batchproc.cli.progress.sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("batchproc.cli.progress.click.echo", lambda text, **_: said.append(text))
+    with ProgressLine(lambda: Due(1, 0), quiet=quiet):
+        assert bool(said) is not quiet
+        if not quiet:
+            assert "starting" in said[0]
+            wait_until(lambda: any("1 wait" in text for text in said), 10, "the first count")
+    assert quiet is (said == [])
+
+
+def test_the_flag_q_reaches_it(monkeypatch: pytest.MonkeyPatch, database_url: str) -> None:
+    from batchproc.cli import main
+
+    told: list[bool] = []
+    made = ProgressLine
+
+    def watched(*arguments: Any, **options: Any) -> ProgressLine:
+        told.append(options["quiet"])
+        return made(*arguments, **options)
+
+    monkeypatch.setattr("batchproc.cli.run.ProgressLine", watched)
+    for words in (["-q"], []):
+        assert main.run(["--database", database_url, *words, "run"]) == 0
+    assert told == [True, False]
