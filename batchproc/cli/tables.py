@@ -36,6 +36,7 @@ _DISPENSABLE = (
     "attempt",
     "error_type",
     "conf",
+    "documents",
     "title",
 )
 

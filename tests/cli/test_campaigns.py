@@ -139,8 +139,9 @@ def test_a_listing_fits_a_terminal(shell: Shell) -> None:
     header, row = shell.lines("list")
     columns = header.split()
     cells = [row.split(None, len(columns))]
-    assert columns[:8] == ["campaign_id", "state", "tenant", "documents", "done", "left", "failed", "created_at"]
-    fitted = laid_out(columns, [[*cells[0][:7], "2026-11-30 12:00:00", "reprocess " * 9]], [False] * len(columns), 80)
+    assert columns[:7] == ["campaign_id", "state", "tenant", "documents", "done", "left", "cancelled"]
+    assert columns[7:9] == ["failed", "created_at"]
+    fitted = laid_out(columns, [[*cells[0][:8], "2026-11-30 12:00:00", "reprocess " * 9]], [False] * len(columns), 80)
     assert max(map(len, fitted)) <= 80
 
 

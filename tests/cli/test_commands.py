@@ -146,7 +146,7 @@ def test_a_run_from_enqueue_to_attempts(batchproc: Command) -> None:
         "seconds",
         "storages",
         "braked",
-        *("run_id", "exit_code", "stopped", "codes", "left_by_kind", "window_ended", "nights_left"),
+        *("run_id", "exit_code", "stopped", "codes", "partial_codes", "left_by_kind", "window_ended", "nights_left"),
         *("pages", "failed_pages", "worker_seconds", "slots", "slot_use"),
     ]
     assert (ran.json["claimed"], ran.json["completed"], ran.json["left"]) == (2, 2, 0)

@@ -150,7 +150,7 @@ def test_a_queued_job_that_asks_for_something_else_is_told_of(shell: Shell) -> N
     code, out, _ = shell.run("--tenant", "acme", "--status", "partial", "--mode", "redo")
     assert code == 0
     assert out.splitlines() == [
-        "1 documents selected: 0 enqueued, 1 queued already",
+        "1 document selected: 0 enqueued, 1 queued already",
         "1 of those queued ask for something else (languages of 1, mode of 1): run them first (batchproc run), then"
         " give this command again",
     ]
@@ -288,7 +288,7 @@ def test_a_dry_run_tells_pages_and_time(shell: Shell) -> None:
     assert out.splitlines() == [
         "3 documents selected: 2 would be enqueued, 0 queued already",
         "1 left alone: they failed as encrypted",
-        "42 pages (1 documents have not been read, and count as others do)",
+        "42 pages (1 document has not been read, and counts as others do)",
         "about 16 s with 2 workers, 32 s of one, by the last 30 days: 0.75 s a page",
     ]
     forced = shell.json("--document", "1", "--mode", "force", "--dry-run")
@@ -301,7 +301,7 @@ def test_a_dry_run_tells_pages_and_time(shell: Shell) -> None:
 def test_without_a_past_there_is_no_estimate(shell: Shell) -> None:
     _, out, _ = shell.run("--document", "1", "--dry-run")
     assert out.splitlines()[1:] == [
-        "1 pages",
+        "1 page",
         "no estimate of the time: nothing of that kind was done in the last 30 days",
     ]
 
