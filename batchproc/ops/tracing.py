@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from importlib import metadata
+from importlib.util import find_spec
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,6 +42,7 @@ _MOST_KEPT = 20_000
 _BATCH = 500
 _LAST_SECONDS = 40.0
 """For making the last spans, and handing them over, for which OpenTelemetry's processor takes 30 s at most."""
+_CONSOLE = "console"
 _ENTRY_POINTS = "opentelemetry_traces_exporter"
 """The group of entry points under which packages of exporters announce themselves (OTEL_TRACES_EXPORTER)."""
 
@@ -173,9 +175,7 @@ def provider_for(exporter: str) -> TracerProvider:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        raise UsageError(
-            "tracing.exporter is set, but OpenTelemetry is not installed", "pip install 'batchproc[tracing]'"
-        ) from None
+        raise _not_installed() from None
     named: dict[str, Any] = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "batchproc"}
     provider = TracerProvider(
         resource=Resource.create({**named, "service.version": __version__}), shutdown_on_exit=False
@@ -184,17 +184,37 @@ def provider_for(exporter: str) -> TracerProvider:
     return provider
 
 
+def require_exporter(name: str) -> None:
+    """Raises UsageError when the extra, or an exporter of that name, is not installed; nothing is sent anywhere."""
+    try:
+        is_installed = find_spec("opentelemetry.sdk") is not None
+    except ModuleNotFoundError:  # not even what it would be a part of
+        is_installed = False
+    if not is_installed:
+        raise _not_installed()
+    if name != _CONSOLE:
+        _entry_point(name)
+
+
 def _exporter(name: str) -> SpanExporter:
-    if name == "console":
+    if name == _CONSOLE:
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
         return ConsoleSpanExporter(out=sys.stderr)  # stdout is for what was asked for
+    made: SpanExporter = _entry_point(name).load()()
+    return made
+
+
+def _not_installed() -> UsageError:
+    return UsageError("tracing.exporter is set, but OpenTelemetry is not installed", "pip install 'batchproc[tracing]'")
+
+
+def _entry_point(name: str) -> metadata.EntryPoint:
     found = metadata.entry_points(group=_ENTRY_POINTS)
     for entry in found:
         if entry.name == name:
-            made: SpanExporter = entry.load()()
-            return made
-    known = ", ".join(sorted({entry.name for entry in found} | {"console"}))
+            return entry
+    known = ", ".join(sorted({entry.name for entry in found} | {_CONSOLE}))
     raise UsageError(
         f"tracing.exporter: no exporter called {name} is installed; there are: {known}",
         "install one, such as opentelemetry-exporter-otlp for otlp",

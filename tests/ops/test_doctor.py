@@ -77,20 +77,33 @@ def test_a_direct_url_that_cannot_be_reached_fails(check: Examine, database_url:
     assert PASSWORD not in found.detail
 
 
-def test_a_paused_kind_is_told_as_long_as_jobs_of_it_wait(check: Examine, database_url: str) -> None:
+def waiting_for(database_url: str, kind: str) -> None:
     with connect(database_url) as connection:
         jobs = JobStore("batchproc")
-        jobs.enqueue(connection, NewJob(jobs.add_tenant(connection, "acme").tenant_id, "thumbnail"))
-        connection.execute("insert into batchproc.kinds (kind) values ('thumbnail'), ('idle')")
-        assert check("kinds", database_url).advice is None
-        for kind in ("thumbnail", "idle"):
+        jobs.enqueue(connection, NewJob(jobs.add_tenant(connection, "acme").tenant_id, kind))
+        connection.execute("insert into batchproc.kinds (kind) select unnest(%s::text[])", [[kind, "idle"]])
+
+
+def test_a_paused_kind_is_told_as_long_as_jobs_of_it_wait(check: Examine, database_url: str) -> None:
+    waiting_for(database_url, "classify")
+    assert check("kinds", database_url).advice is None
+    with connect(database_url) as connection:
+        for kind in ("classify", "idle"):
             KindStore("batchproc").set(connection, kind, paused=True, reason="the disk is full")
 
     found = check("kinds", database_url)
 
     assert found.is_warning
-    assert found.detail == "kind thumbnail is paused (the disk is full) while 1 job waits for it"
-    assert found.advice == "mend that, then: batchproc kinds set thumbnail --resume"
+    assert found.detail == "kind classify is paused (the disk is full) while 1 job waits for it"
+    assert found.advice == "mend that, then: batchproc kinds set classify --resume"
+
+
+def test_jobs_of_a_kind_that_no_handler_here_declares_are_told(check: Examine, database_url: str) -> None:
+    waiting_for(database_url, "letter_date")
+    found = check("kinds", database_url)
+    assert found.is_warning
+    assert found.detail == "1 job waits for kind letter_date, which no handler here declares"
+    assert "PYTHONPATH" in str(found.advice)
 
 
 def test_a_database_that_only_reads_fails(check: Examine, database_url: str) -> None:

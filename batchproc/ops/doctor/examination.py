@@ -16,6 +16,7 @@ from batchproc.ops.doctor.findings import Check, Findings, Patient, concluded
 from batchproc.ops.doctor.folders import check_folders, check_space
 from batchproc.ops.doctor.kinds import check_kinds
 from batchproc.ops.doctor.languages import check_languages, check_tenants
+from batchproc.ops.doctor.outlets import check_outlets
 from batchproc.ops.doctor.password_files import check_password_files
 from batchproc.ops.doctor.pool import check_pool
 from batchproc.ops.doctor.storage import check_storage
@@ -81,6 +82,7 @@ CHECKS: dict[str, Callable[[Patient, Findings], None]] = {
     "disk_space": check_space,
     "languages": check_languages,
     "rules": _rules,
+    "outlets": check_outlets,
     "database": check_database,
     "migrations": _migrations,
     "storage": check_storage,
