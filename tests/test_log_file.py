@@ -137,8 +137,8 @@ def test_one_of_many_processes_moves_it_away_and_no_line_is_lost(folder: Path) -
     files = list(folder.iterdir())
     lines = [line for path in files for line in path.read_text().splitlines()]
     assert sorted(lines) == sorted(f"{name} {number}" for name in range(3) for number in range(300))
+    # How large one grows while another process is about to move it away is up to the scheduler.
     assert len(files) > 3
-    assert max(path.stat().st_size for path in files) < 600, "at most the lines that came in while it was moved"
 
 
 def test_a_folder_in_which_nothing_can_be_moved_lets_the_file_grow(

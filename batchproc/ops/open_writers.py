@@ -7,20 +7,25 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_FRESH = 1.0
+FRESH = 1.0
 """Seconds that a look at all processes serves; it takes some hundredths of one."""
 
 
 class OpenWriters:
-    """Files by device and inode, so that it does not matter by which name, or in which mount, they were opened."""
+    """Files by device and inode, so that it does not matter by which name, or in which mount, they were opened.
 
-    def __init__(self) -> None:
-        self._looked_at = -_FRESH
+    Args:
+        fresh: seconds that a look serves.
+    """
+
+    def __init__(self, fresh: float = FRESH) -> None:
+        self._fresh = fresh
+        self._looked_at = -fresh
         self._files: frozenset[tuple[int, int]] = frozenset()
 
     def have(self, found: os.stat_result) -> bool:
         """Whether some process has the file open for writing."""
-        if time.monotonic() - self._looked_at > _FRESH:
+        if time.monotonic() - self._looked_at > self._fresh:
             self._files = frozenset(_written_to())
             self._looked_at = time.monotonic()
         return (found.st_dev, found.st_ino) in self._files

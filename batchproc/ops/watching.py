@@ -23,7 +23,7 @@ from batchproc.ops.files_below import Unlisted, files_below
 from batchproc.ops.import_batches import Outcome, StopReading, StorageFault, storage_gone
 from batchproc.ops.imported import Candidate, Rejected
 from batchproc.ops.importing import Import
-from batchproc.ops.open_writers import OpenWriters
+from batchproc.ops.open_writers import FRESH, OpenWriters
 from batchproc.ops.resting import Resting
 
 UNFINISHED = (b".part", b".partial", b".filepart", b".tmp", b".crdownload")
@@ -72,7 +72,8 @@ class Watch:
         self._wait = wait
         self._alive = alive
         self._resting = Resting(settle)
-        self._writers = OpenWriters()
+        # A file that rests was opened before the settling began: a look from within that time knows of it.
+        self._writers = OpenWriters(min(FRESH, settle / 2))
         self._gone: str | None = None
         self._unlisted: set[bytes] = set()
 

@@ -158,8 +158,9 @@ def test_the_summary_names_the_document_what_is_missing_and_what_to_do(batchproc
     batchproc("import", str(scan), "--tenant", "acme", "--language", "fra")
     ran = batchproc("run")
     assert ran.code == 1
-    assert "acme: job 1 ocr document 1" in ran.out
-    assert "missing_language (no node has fra): install the language" in ran.out
+    assert "acme: 1 job failed: missing_language: install the language" in ran.out
+    assert "document 1" in ran.out
+    assert "no node has fra" in ran.out
     assert "failure codes: missing_language 1" in ran.out
     job = batchproc("jobs", "show", "1", "--json").json
     assert (job["attempt"], job["attempts"], job["result"]) == (0, [], {"missing_languages": ["fra"]})

@@ -41,7 +41,13 @@ class Screen:
         self._theirs = theirs
         self.before = termios.tcgetattr(theirs)
         self.process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment_of({"TERM": "xterm-256color"})
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment_of({"TERM": "xterm-256color"}),
+            # As a shell starts it; whoever runs the tests in the background has made them ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self._written = bytearray()
         self._closed = False

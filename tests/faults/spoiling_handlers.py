@@ -52,7 +52,7 @@ def state(ctx: Context) -> State:
     settings = ctx.connection.execute("select current_setting('statement_timeout'), current_setting('lock_timeout')")
     tables = ctx.connection.execute("select count(*) from pg_class where relpersistence = 't' and relname = 'leftover'")
     return State(
-        descriptors=[os.fspath(Path(f"/proc/self/fd/{number}").readlink()) for number in range(3)],
+        descriptors=[Path(f"/proc/self/fd/{number}").readlink().name for number in range(3)],
         folder=os.fspath(Path.cwd()),
         umask=umask,
         environment={name: text for name, text in os.environ.items() if name not in own},

@@ -74,8 +74,8 @@ class StopPoint:
                 self._pass("claimed")
         return settled, claims
 
-    def _submit(self, submit: _Wrapped, pool: WorkerPool, *works: Any) -> Any:
-        slot = submit(pool, *works)
+    def _submit(self, submit: _Wrapped, pool: WorkerPool, *works: Any, **named: Any) -> Any:
+        slot = submit(pool, *works, **named)
         if self._holds(work.claim_id for work in works):
             self._pass("submitted")
         return slot
