@@ -273,7 +273,7 @@ def test_times_of_charts_follow_a_change_of_the_clocks(monkeypatch: pytest.Monke
     chart = charts(report, ("throughput",))["throughput"]
     monkeypatch.undo()
     time.tzset()
-    assert chart.about.endswith("by the local time of CEST, then CET.")
+    assert chart.about.endswith("times in CEST, then CET.")
     places = _places(chart.wide)
     hour = places["02:00"] - places["01:00"]
     assert (places["03:00"] - places["02:00"]) / hour == pytest.approx(2, abs=0.1), "two o'clock is there twice"

@@ -72,7 +72,7 @@ def _throughput(report: Report) -> Chart | None:
         _time_axis(figure.axes[-1], report, is_narrow)
 
     per = duration(report.width)
-    about = f"What was completed, in stretches of {per}, by the local time of {_zone(report)}."
+    about = f"What was completed, in stretches of {per}, times in {_zone(report)}."
     return _chart("throughput", "Throughput", about, draw, 3.9 if report.pages else 2.4)
 
 
@@ -240,6 +240,10 @@ def _starts(report: Report) -> list[float]:
     return [start + _days(stretch.at) for stretch in report.stretches]
 
 
+# At the end of an axis whose labels are years, months, days, hours, minutes, seconds: what of the date they lack.
+_OFFSETS = ["", "%Y", "%Y-%m", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d %H:%M"]
+
+
 def _time_axis(axes: Axes, report: Report, is_narrow: bool) -> None:
     zone = LocalTime()
     dates = _dates()
@@ -248,7 +252,7 @@ def _time_axis(axes: Axes, report: Report, is_narrow: bool) -> None:
     for unit, whole in ((dates.SECONDLY, 60), (dates.MINUTELY, 60), (dates.HOURLY, 24)):
         locator.intervald[unit] = [*locator.intervald[unit], whole]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=zone))
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=zone, offset_formats=_OFFSETS))
     starts = _starts(report)
     axes.set_xlim(starts[0], starts[-1] + _days(report.width))
     axes.grid(visible=False, axis="x")
