@@ -22,7 +22,7 @@ STREAK = 10
 
 
 class Ahead:
-    """Knows by the jobs that have ended which slots are at quick jobs."""
+    """Knows by the jobs that were completed which slots are at quick jobs."""
 
     def __init__(self) -> None:
         self._times = WorkTimes()
@@ -33,10 +33,9 @@ class Ahead:
         """Whether all that slots got of late was quick: a free one may get jobs to begin with, and others ahead."""
         return self._streak >= STREAK
 
-    def ended(self, claim: Claim, seconds: float) -> None:
-        """A job took that long; 0 if no worker began it."""
-        if seconds > 0:
-            self._times.learn(_queue(claim), seconds)
+    def completed(self, claim: Claim, seconds: float) -> None:
+        """A job took that long to its end."""
+        self._times.learn(_queue(claim), seconds)
 
     def is_quick(self, bundle: Sequence[Claim]) -> bool:
         """Whether something may be claimed ahead while these jobs, which a slot gets now, run one after the other."""

@@ -15,6 +15,7 @@ from psycopg.rows import TupleRow
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec, Lane
+from batchproc.core.outcome import Completed
 from batchproc.core.packing import bundled
 from batchproc.core.rations import Rooms
 from batchproc.engine import news_reading
@@ -199,7 +200,8 @@ class Dispatcher:
         for end in ended:
             claim = self._settling.held()[end.work.claim_id]
             self._ready.ended(claim, end.seconds)
-            self._ahead.ended(claim, end.seconds)
+            if isinstance(end.outcome, Completed):  # one that was interrupted soon is not quick for that
+                self._ahead.completed(claim, end.seconds)
 
     def _tick_or_recover(self) -> bool:
         """A tick, whatever the database makes of it; False when there was nothing to do."""
