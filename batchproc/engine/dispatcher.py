@@ -12,6 +12,7 @@ from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.ahead import Ahead
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec, Lane
@@ -19,7 +20,6 @@ from batchproc.core.outcome import Completed
 from batchproc.core.packing import bundled
 from batchproc.core.rations import Rooms
 from batchproc.engine import news_reading
-from batchproc.engine.ahead import Ahead
 from batchproc.engine.alone import Alone
 from batchproc.engine.backends import LeftBackends
 from batchproc.engine.braking import Braking

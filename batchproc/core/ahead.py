@@ -16,7 +16,6 @@ from batchproc.core.queues import Queue
 QUICK_SECONDS = 0.1
 """Expected of all jobs of a slot together; with a round trip of 1 ms there is 1 % to be gained above it."""
 
-
 STREAK = 10
 """After so many fillings of slots in a row that were all quick, the next one is taken to be quick, too."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+from batchproc.core.ahead import QUICK_SECONDS, STREAK, Ahead
 from batchproc.core.job import Claim, Lane
-from batchproc.engine.ahead import QUICK_SECONDS, STREAK, Ahead
 
 
 def claim(kind: str = "classify", tenant_id: int = 1) -> Claim:
