@@ -155,12 +155,8 @@ class Worker:
         return self.connect()
 
     def _make_workdir(self) -> None:
-        """It is there, unless a handler has removed it."""
-        try:
-            os.mkdir(self._workdir, 0o700)  # noqa: PTH102 - of every job
-        except FileExistsError:
-            return
-        except OSError:
+        """It is there, unless somebody tidied up the temp folder of the machine while there was nothing to do."""
+        if not os.path.isdir(self._workdir):  # noqa: PTH112 - of every job
             self._workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _restore(self, job_id: int, pid: int) -> None:

@@ -33,7 +33,16 @@ _PATIENCE = 2.0
 _LOG = "the log"
 _STREAMS = ("stdin", "stdout", "stderr")
 _HOOKS = ("excepthook", "displayhook", "unraisablehook")
-_LIMITS = tuple({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+# Those that a job could notice: RLIMIT_RSS has no effect (setrlimit(2)), the others are for real-time scheduling,
+# signals and message queues, or tell how far a priority may be raised.
+_UNNOTICED = {"RSS", "RTPRIO", "RTTIME", "SIGPENDING", "MSGQUEUE", "NICE"}
+_LIMITS = tuple(
+    {
+        getattr(resource, name)
+        for name in dir(resource)
+        if name.startswith("RLIMIT_") and name.removeprefix("RLIMIT_") not in _UNNOTICED
+    }
+)
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 # SIGKILL and SIGSTOP cannot be handled; what C code handles shows as None and is left to it.
 _SIGNALS = tuple(sorted(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})))

@@ -14,6 +14,7 @@ import pytest
 
 from batchproc.core.outcome import Completed, Outcome
 from batchproc.engine.pool import child_setup, reply
+from batchproc.engine.pool.job_folder import JobFolder
 from batchproc.engine.pool.progress import ProgressReader, ProgressWriter
 
 
@@ -25,7 +26,7 @@ def node_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Progr
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp" / "left").touch()
     monkeypatch.setattr(child_setup, "_progress", writer)
-    monkeypatch.setattr(child_setup, "_workdir", tmp_path / "tmp")
+    monkeypatch.setattr(child_setup, "_job_folder", JobFolder(tmp_path / "tmp"))
     monkeypatch.setattr(child_setup, "_function", _complete)
     monkeypatch.setattr(child_setup, "_shortest_limit", float("inf"))
     yield reader

@@ -11,6 +11,8 @@ from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, KindSpec, Lane, NewJob
@@ -34,6 +36,7 @@ from tests.queue.helpers import (
     now,
     one,
     queue_of,
+    rows_of,
     state,
     wait_for_blocked,
 )
@@ -288,3 +291,37 @@ def test_what_cannot_be_stored_is_refused_and_leaves_nothing(connection: Conn, b
     with pytest.raises(UsageError, match=r"cannot be stored \(\w+\): nothing was enqueued"):
         STORE.enqueue_many(connection, [NewJob(tenant, "work"), new])
     assert one(connection, "select count(*) from batchproc.processing_jobs") == 0
+
+
+NAMES = st.one_of(
+    st.from_regex(r"\A[a-z][a-z0-9_]{0,70}\Z"),
+    st.text("az09_A -.\nä", max_size=5),
+    st.integers(60, 66).map("k".__mul__),
+)
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.lists(NAMES, min_size=30, max_size=60))
+def test_jobs_and_kinds_have_the_same_names(connection: Conn, names: list[str]) -> None:
+    """The check of the jobs is said in another way, since it is made with every write."""
+    [row] = rows_of(
+        connection,
+        """
+        select array_agg(n ~ '^[a-z][a-z0-9_]{0,62}$' order by i) as kinds,
+               array_agg(n ~ '^[a-z][a-z0-9_]*$' and length(n) <= 63 order by i) as jobs
+        from unnest(%s::text[]) with ordinality as named(n, i)
+        """,
+        [names],
+    )
+    assert row["jobs"] == row["kinds"]
+    checks = rows_of(
+        connection,
+        """
+        select conname, pg_get_constraintdef(oid) as said from pg_constraint
+        where conname in ('kinds_kind_check', 'processing_jobs_kind_check') and connamespace = 'batchproc'::regnamespace
+        order by conname
+        """,
+    )
+    assert "[a-z0-9_]{0,62}$" in checks[0]["said"]
+    assert "[a-z0-9_]*$" in checks[1]["said"]
+    assert "length(kind) <= 63" in checks[1]["said"]

@@ -7,7 +7,6 @@ import ctypes
 import os
 import pickle
 import resource
-import shutil
 import signal
 import tempfile
 import time
@@ -21,6 +20,7 @@ from uuid import UUID
 
 from batchproc.core.outcome import ErrorClass, Failed, Outcome
 from batchproc.engine.pool import process_tree, processes, reply
+from batchproc.engine.pool.job_folder import JobFolder
 from batchproc.engine.pool.outbox import OutboxWriter
 from batchproc.engine.pool.process_title import WorkerTitle
 from batchproc.engine.pool.progress import ProgressWriter
@@ -73,7 +73,7 @@ large for the outbox."""
 _progress: ProgressWriter | None = None
 _title: WorkerTitle | None = None
 _outbox: OutboxWriter | None = None
-_workdir: Path | None = None
+_job_folder: JobFolder | None = None
 _function: Callable[[int, UUID], Outcome] | None = None
 _failure: str | None = "the worker was not set up"
 _memory_limit_mb: int | None = None
@@ -91,9 +91,9 @@ def current_progress() -> ProgressWriter:
 
 def current_workdir() -> Path:
     """This worker's private temp folder, removed with it. Raises RuntimeError outside of a worker."""
-    if _workdir is None:
+    if _job_folder is None:
         raise RuntimeError("this process is not a worker")
-    return _workdir
+    return _job_folder.path
 
 
 def shortest_limit() -> float:
@@ -153,22 +153,24 @@ def run_bundle(number: int, told: Sequence[Told]) -> Reply:
     _outbox.begin(number)
     _coming.clear()
     _coming.extend((job_id, UUID(bytes=claim)) for job_id, claim, _ in told)
-    for position, (_, _, shortest) in enumerate(told):
-        job_id, claim_id = _coming.popleft()
-        begun = _progress.begin(claim_id)
-        if _progress.skips(position):
-            if not _outbox.skip(position):
-                return position, 0.0, None
-            continue
-        _title.begin(job_id)
-        reply = run_job(job_id, claim_id, shortest)
+    try:
+        for position, (_, _, shortest) in enumerate(told):
+            job_id, claim_id = _coming.popleft()
+            begun = _progress.begin(claim_id)
+            if _progress.skips(position):
+                if not _outbox.skip(position):
+                    return position, 0.0, None
+                continue
+            _title.begin(job_id)
+            reply = run_job(job_id, claim_id, shortest)
+            seconds = time.monotonic() - begun
+            if not _outbox.put(position, seconds, reply):
+                return position + 1, seconds, reply
+            if _progress.unfit:
+                return position + 1, 0.0, None
+        return len(told), 0.0, None
+    finally:
         _title.end()
-        seconds = time.monotonic() - begun
-        if not _outbox.put(position, seconds, reply):
-            return position + 1, seconds, reply
-        if _progress.unfit:
-            return position + 1, 0.0, None
-    return len(told), 0.0, None
 
 
 def run_job(job_id: int, claim_id: UUID, shortest: float) -> bytes:
@@ -193,35 +195,11 @@ def run_job(job_id: int, claim_id: UUID, shortest: float) -> bytes:
 def _tidy_up() -> None:
     """After a job. Whatever becomes of it, the job has had its outcome."""
     try:
-        clean = _empty_workdir()
+        clean = _job_folder is not None and _job_folder.tidy()
     except BaseException:  # noqa: BLE001 - no memory, no descriptor, a disk that fails
         clean = False
     if not clean:
         current_progress().declare_unfit()
-
-
-def _empty_workdir() -> bool:
-    """Leaves nothing of a job's files, nor the space they take, to the next one; False when something stays.
-
-    No link is followed, also when the folder itself has become one.
-    """
-    assert _workdir is not None
-    try:
-        folder = os.open(_workdir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:  # made again for the next job
-        return True
-    except OSError:
-        return False
-    try:
-        names = os.listdir(folder)  # noqa: PTH208 - of a descriptor
-        for name in names:
-            try:
-                os.unlink(name, dir_fd=folder)
-            except OSError:
-                shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
-        return not names or not os.listdir(folder)  # noqa: PTH208
-    finally:
-        os.close(folder)
 
 
 def _place(error: BaseException) -> str:
@@ -289,14 +267,14 @@ def _mark(marker: str) -> None:
 
 
 def _give_resources(setup: WorkerSetup) -> None:
-    global _outbox, _progress, _title, _workdir
+    global _job_folder, _outbox, _progress, _title
     folder = Path(setup.folder)
     _progress = ProgressWriter(folder / PROGRESS_FILE)
     _title = WorkerTitle(setup.slot)
     _progress.told = _title.progress
     _outbox = OutboxWriter(folder / OUTBOX_FILE)
-    _workdir = folder / TEMP_FOLDER
-    os.environ["TMPDIR"] = str(_workdir)
+    _job_folder = JobFolder(folder / TEMP_FOLDER)
+    os.environ["TMPDIR"] = str(_job_folder.path)
     tempfile.tempdir = None
     resource.setrlimit(
         resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])

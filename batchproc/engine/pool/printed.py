@@ -44,14 +44,16 @@ def redirect(file: Path) -> TextIO:
 def flush() -> None:
     """Writes what this process has printed and not written yet."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # a handler may have put anything there
+        try:  # noqa: SIM105 - of every job
             stream.flush()
+        except Exception:  # noqa: BLE001, S110 - a handler may have put anything there
+            pass
 
 
 def tell(file: Path, **bound: object) -> None:
     """Logs what was printed since the last call, a line for each, with these extras."""
     try:
-        if (size := file.stat().st_size) == 0:
+        if (size := os.stat(file).st_size) == 0:  # noqa: PTH116 - of every job
             return
         with file.open("r+b") as kept:
             text = kept.read(_LOGGED).decode("utf-8", "backslashreplace")

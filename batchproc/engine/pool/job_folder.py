@@ -1,0 +1,74 @@
+"""The folder that the jobs of a worker have for their files, one job after the other: each finds it empty."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Final
+
+_UNTOUCHED_NS: Final = 0
+"""When the folder was changed last, as it is set once it is empty: whatever is made in it sets another time. So one
+look, of a microsecond, tells that a job had no use for it; a listing takes ten, after each job."""
+
+
+class JobFolder:
+    """See the module.
+
+    Args:
+        path: a folder that is there, for this worker alone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._untouched: tuple[int, ...] | None = None
+
+    def tidy(self) -> bool:
+        """Leaves nothing of a job's files, nor the space they take, to the next one; False when something stays.
+
+        No link is followed, also when the folder itself has become one. One that is gone is made again.
+
+        Raises:
+            OSError: it cannot be looked at, or not be made.
+        """
+        if self._untouched is not None:
+            try:
+                if _seen(os.lstat(self.path)) == self._untouched:
+                    return True
+            except FileNotFoundError:
+                pass
+        self._untouched = None
+        try:
+            folder = self._opened()
+        except FileNotFoundError:
+            self.path.mkdir(mode=0o700, parents=True)
+            folder = self._opened()
+        except OSError:
+            return False
+        try:
+            return self._emptied(folder)
+        finally:
+            os.close(folder)
+
+    def _opened(self) -> int:
+        return os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+    def _emptied(self, folder: int) -> bool:
+        for name in os.listdir(folder):
+            try:
+                os.unlink(name, dir_fd=folder)
+            except OSError:
+                shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
+        # First the time, then the second look: what a thread of the job makes meanwhile is seen by it, or changes that.
+        os.utime(folder, ns=(_UNTOUCHED_NS, _UNTOUCHED_NS))
+        if os.listdir(folder):
+            return False
+        found = os.fstat(folder)
+        if found.st_mtime_ns == _UNTOUCHED_NS and stat.S_IMODE(found.st_mode) == 0o700:
+            self._untouched = _seen(found)
+        return True
+
+
+def _seen(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_mode, found.st_mtime_ns
