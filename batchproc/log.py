@@ -3,13 +3,15 @@
 Two rules hold for every line. Passwords in URLs, in ``password=...`` and the like are masked, in messages, extras and
 tracebacks alike. And nothing that comes from outside, a file name above all, can forge a line: what is not printable
 is escaped, and the lines of a traceback, which are lines of their own, are marked as such.
+
+A line below level warning tells of what was to be expected, such as a failure that a handler declares: where in the
+code that came about is shown at level debug alone.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +21,13 @@ from typing import TYPE_CHECKING, Literal, TextIO
 from loguru import logger
 
 from batchproc.core.errors import EnvironmentFault
+from batchproc.core.shown_text import MASK, is_secret, one_line, redact
 from batchproc.log_file import LogFile
 
 if TYPE_CHECKING:
     from loguru import Record
+
+__all__ = ["CONTEXT_KEYS", "Line", "each", "of_job", "one_line", "redact", "setup"]
 
 Line = tuple[str, Mapping[str, object]]
 """A message, and what is bound to it."""
@@ -32,28 +37,11 @@ CONTEXT_KEYS = ("job_id", "tenant", "kind", "attempt")
 
 _of_job: dict[str, object] = {}
 
-_MASK = "***"
+_debugs = False
+"""Whether the level is debug."""
+
 _LONGEST = 16_000
 """A message or traceback of more than twice as many characters is cut to so many at either end."""
-# Nothing here may begin with an unbounded repetition: a log line can be as long as a page.
-# A cloud's tokens, used as passwords, have some thousands of characters.
-_URL_PASSWORD = re.compile(r"(://[^\s/:@]{0,255}):\S{0,4000}@")
-_NAMES_OF_SECRETS = r"password|passwd|pwd|passphrase|secret|api[_-]?key|(?:access|auth|refresh|bearer)[_-]?token"
-_NAMED_PASSWORD = re.compile(
-    rf"""(?ix) ( (?:{_NAMES_OF_SECRETS}) \\?['"]? \s* (?:=|:|%3D) \s* )
-        (?: '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | ['"]?[^\s&,;)}}'"]+ )"""
-)
-_NAME_OF_A_SECRET = re.compile(rf"(?i)(?:{_NAMES_OF_SECRETS})$")
-_AUTHORIZATION = re.compile(r"(?i)(authorization['\"]?\s*[=:]\s*['\"]?(?:basic|bearer|digest|token)\s+)[^\s,;'\"]+")
-
-
-def redact(text: str) -> str:
-    """The text with the passwords in URLs and in ``password=...`` replaced by ``***``; rather too many than too few.
-
-    Besides passwords: passphrases, secrets, API keys, access tokens, and what follows ``Authorization:``.
-    """
-    text = _URL_PASSWORD.sub(rf"\g<1>:{_MASK}@", text)
-    return _AUTHORIZATION.sub(rf"\g<1>{_MASK}", _NAMED_PASSWORD.sub(rf"\g<1>{_MASK}", text))
 
 
 def _bounded(text: str) -> str:
@@ -63,13 +51,6 @@ def _bounded(text: str) -> str:
     # Each end is redacted with as much again behind the cut, so that no cut goes through a password.
     head, tail = redact(text[: 2 * _LONGEST])[:_LONGEST], redact(text[-2 * _LONGEST :])[-_LONGEST:]
     return f"{head}\n... {len(text) - 2 * _LONGEST} characters are left out ...\n{tail}"
-
-
-def one_line(text: str, limit: int | None = None) -> str:
-    r"""The text with all that is not printable escaped (``\n``, ``\x1b``, ``\udcff``), cut to ``limit`` characters."""
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
-    return text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
 
 
 def of_job(**bound: object) -> None:
@@ -110,6 +91,8 @@ def setup(
     Raises:
         EnvironmentFault: the file cannot be written.
     """
+    global _debugs
+    _debugs = level == "debug"
     logger.remove()
     logger.configure(extra=dict(context or {}), patcher=_render_json if format == "json" else _render_human)
     stamps = ("", "") if format == "json" else ("{time:HH:mm:ss} ", "{time:YYYY-MM-DD HH:mm:ss} ")
@@ -190,8 +173,8 @@ def _render_json(record: Record) -> None:
         extra["_lines"] = [json.dumps(_entry(record, message, bound)) for message, bound in _lines(record)]
         return
     entry = _entry(record, record["message"], _extra(record))
-    if record["exception"]:
-        entry["exception"] = _traceback(record)
+    if found := _traceback(record):
+        entry["exception"] = found
     extra["_line"] = json.dumps(entry)
 
 
@@ -211,13 +194,13 @@ def _entry(record: Record, message: str, bound: Mapping[str, object]) -> dict[st
 
 def _safe(name: str, value: object) -> str:
     if type(value) is int:
-        return _MASK if _NAME_OF_A_SECRET.search(name) else str(value)
-    return _MASK if _NAME_OF_A_SECRET.search(name) else _bounded(str(value))
+        return MASK if is_secret(name) else str(value)
+    return MASK if is_secret(name) else _bounded(str(value))
 
 
 def _traceback(record: Record) -> str:
     exception = record["exception"]
-    if exception is None:
+    if exception is None or (record["level"].no < logging.WARNING and not _debugs):
         return ""
     return _bounded("".join(traceback.format_exception(exception.type, exception.value, exception.traceback)))
 

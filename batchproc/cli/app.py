@@ -13,7 +13,8 @@ import click
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc import embedded, log
+from batchproc import config, embedded, log
+from batchproc.cli.global_options import GlobalOptions
 from batchproc.database import connect
 from batchproc.documents.store import DocumentStore
 from batchproc.engine.window import Window, answer_within
@@ -165,6 +166,29 @@ def pass_app(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_app(*arguments: Any, **options: Any) -> Any:
-        return command(click.get_current_context().find_object(App), *arguments, **options)
+        return command(_app_of(click.get_current_context().find_root()), *arguments, **options)
 
     return with_app
+
+
+def _app_of(root: click.Context) -> App:
+    """The App of the line whose global options ``root`` has; made for the first that asks."""
+    if isinstance(root.obj, GlobalOptions):
+        root.obj = _app(root.obj)
+    assert isinstance(root.obj, App)
+    return root.obj
+
+
+def _app(given: GlobalOptions) -> App:
+    overrides: dict[str, Any] = {}
+    if given.database:
+        overrides["database.url"] = given.database
+    if given.verbose or given.quiet:
+        overrides["logging.level"] = "debug" if given.verbose else "warning"
+    return App(
+        lambda changes: config.load(given.conf, os.environ, changes),
+        overrides,
+        given.verbose,
+        given.quiet,
+        own_process=given.own_process,
+    )

@@ -7,12 +7,14 @@ from typing import Any
 import click
 
 from batchproc.cli.output import emit_json, figure, shown, table
+from batchproc.core.counted import counted
 from batchproc.core.durations import duration
 from batchproc.core.failure_codes import BAD_CONTENT
 from batchproc.core.job import JobState
+from batchproc.core.throughput import per
 from batchproc.ops import campaign_result
 from batchproc.ops.campaign_progress import CampaignView
-from batchproc.queue.campaign_listing import Campaign
+from batchproc.queue.campaign_listing import Campaign, Pace
 
 _FAILURES_SHOWN = 12
 # As wide as those of the lines that tell of the result.
@@ -83,20 +85,23 @@ def _documents(campaign: Campaign) -> str:
 def _left(view: CampaignView) -> list[tuple[str, str]]:
     if not view.campaign.documents_left:
         return []
-    told = []
-    work = "unknown: nothing like it was done lately" if view.worker_seconds is None else duration(view.worker_seconds)
-    pages = f"{view.pages_left:,} pages, " if view.pages_left else ""
-    told.append(("work left", f"{pages}{work}{' of one worker' if view.worker_seconds is not None else ''}"))
-    if view.rate is not None:
-        told.append(("rate", f"{figure(view.rate * 60)} documents a minute"))
+    first, *more = view.left.work()
+    told = [("work left", first), *(("", line) for line in more)]
+    if view.pace is not None:
+        told.append(("rate", _rate(view.pace)))
     if view.campaign.paused:
-        told.append(("time left", f"paused: batchproc campaigns resume {view.campaign.campaign_id}"))
-    elif view.seconds_left is None:
-        told.append(("time left", "unknown" if view.slots else "no node runs: batchproc run"))
-    else:
-        by = "as it goes now" if view.left_by == "rate" else f"with {view.slots} slots and nothing else to do"
-        told.append(("time left", f"about {duration(view.seconds_left)}, {by}"))
-    return told
+        return [*told, ("time left", f"paused: batchproc campaigns resume {view.campaign.campaign_id}")]
+    if view.left_by == "rate" and view.seconds_left is not None:
+        return [*told, ("time left", f"about {duration(view.seconds_left)}, as it goes now")]
+    told.append(("time left", view.left.time() or "unknown"))
+    return told if view.slots else [*told, ("", "no node runs: batchproc run")]
+
+
+def _rate(pace: Pace) -> str:
+    a_minute = per(60, *pace)
+    if a_minute is None:
+        return f"{counted(pace.documents, 'document')} in {duration(pace.seconds)}"
+    return f"{figure(a_minute)} documents a minute"
 
 
 def _plain(view: CampaignView) -> dict[str, Any]:
@@ -106,10 +111,12 @@ def _plain(view: CampaignView) -> dict[str, Any]:
             {"tenant": each.tenant, "kind": each.kind, "failure_code": each.failure_code, "jobs": each.jobs}
             for each in view.failures
         ],
-        "pages_left": view.pages_left,
-        "worker_seconds_left": view.worker_seconds,
+        "pages_left": view.left.pages,
+        "pages_unknown": view.left.pages_unknown,
+        "worker_seconds_left": view.left.worker_seconds,
         "slots": view.slots,
-        "documents_per_minute": None if view.rate is None else view.rate * 60,
+        "workers": view.left.workers,
+        "documents_per_minute": None if view.pace is None else per(60, *view.pace),
         "seconds_left": view.seconds_left,
         "seconds_left_by": view.left_by,
         "result": campaign_result.plain(view.result),

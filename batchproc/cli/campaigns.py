@@ -18,6 +18,7 @@ from batchproc.cli.groups import JsonGroup
 from batchproc.cli.job_filters import require_yes
 from batchproc.cli.output import emit_json, emit_rows, json_option
 from batchproc.cli.terminal import StatusLine
+from batchproc.config.loading import worker_count
 from batchproc.core.counted import counted, waiting
 from batchproc.engine.signals import stopping_signals
 from batchproc.ops.campaign_progress import look_at
@@ -80,10 +81,11 @@ def show_campaign(app: App, campaign_id: int, as_json: bool) -> None:
     """Show how far a campaign is, what failed, how long the rest takes, and what became of the texts.
 
     The time left follows from how fast its documents came to an end in the last quarter of an hour; while none did,
-    from the time that pages took in the last 30 days and the slots of all nodes that run.
+    as reprocess --dry-run estimates it: from the time that pages took in the last 30 days, with the workers of all
+    nodes that run, or where none does with those of these settings.
     """
     with app.connect() as connection:
-        print_campaign(look_at(connection, app.schema, campaign_id), as_json)
+        print_campaign(look_at(connection, app.schema, campaign_id, workers=worker_count(app.settings)), as_json)
 
 
 @campaigns.command("pause")

@@ -1,61 +1,64 @@
-"""Every command of the command line, by name."""
+"""Every command of the command line, by name: where it is, and its line in the list of all."""
 
 from __future__ import annotations
 
 import click
 
-from batchproc.cli import examples
-from batchproc.cli.bench import bench
-from batchproc.cli.campaigns import campaigns
-from batchproc.cli.completion import completion
-from batchproc.cli.db import db
-from batchproc.cli.demo import demo
-from batchproc.cli.doctor import doctor
-from batchproc.cli.documents import documents
-from batchproc.cli.enqueue import enqueue
-from batchproc.cli.import_ import import_
-from batchproc.cli.jobs import jobs
-from batchproc.cli.kinds import kinds
-from batchproc.cli.metrics import metrics
-from batchproc.cli.migrate import migrate
-from batchproc.cli.prune import prune
-from batchproc.cli.report import report
-from batchproc.cli.reprocess import reprocess
-from batchproc.cli.run import run
-from batchproc.cli.status import status
-from batchproc.cli.storage import storage
-from batchproc.cli.tenants import tenants
-from batchproc.cli.usage import usage
-from batchproc.cli.why import why_
+from batchproc.cli import examples, offered
+from batchproc.cli.lazy import LazyCommands, Listed
 
-_COMMANDS: tuple[click.Command, ...] = (
-    run,
-    import_,
-    enqueue,
-    reprocess,
-    campaigns,
-    status,
-    report,
-    usage,
-    why_,
-    jobs,
-    documents,
-    tenants,
-    kinds,
-    storage,
-    db,
-    migrate,
-    doctor,
-    metrics,
-    prune,
-    bench,
-    demo,
-    completion,
-)
+_COMMANDS = {
+    "bench": Listed("batchproc.cli.bench:bench", "Measure how fast it is here."),
+    "campaigns": Listed("batchproc.cli.campaigns:campaigns", "What one command began (reprocess, import), as a whole."),
+    "completion": Listed(
+        "batchproc.cli.completion:completion",
+        "Print what makes SHELL complete batchproc's commands, options and values.",
+    ),
+    "db": Listed("batchproc.cli.db:db", "Start, stop, look into and back up the embedded PostgreSQL."),
+    "demo": Listed("batchproc.cli.demo:demo", "See it work, with documents of its own."),
+    "doctor": Listed("batchproc.cli.doctor:doctor", "Check what a run needs, and say what to do."),
+    "documents": Listed("batchproc.cli.documents:documents", "Look at documents, their text and its revisions."),
+    "enqueue": Listed("batchproc.cli.enqueue:enqueue", "Enqueue a job of KIND."),
+    "import": Listed("batchproc.cli.import_:import_", "Register files as documents of a tenant and enqueue their OCR."),
+    "jobs": Listed("batchproc.cli.jobs:jobs", "Look at jobs, run them again, end them, give up on them, move them."),
+    "kinds": Listed(
+        "batchproc.cli.kinds:kinds",
+        "List kinds, pause and resume them, limit how many of their jobs run and how fast they begin.",
+    ),
+    "metrics": Listed(
+        "batchproc.cli.metrics:metrics",
+        "Print the queue's figures for Prometheus: jobs by lane, the oldest, pages, the last success.",
+    ),
+    "migrate": Listed(
+        "batchproc.cli.migrate:migrate",
+        "Apply the migrations that the database lacks. Behind a transaction pooler set database.direct_url.",
+    ),
+    "prune": Listed("batchproc.cli.prune:prune", "Delete jobs that ended long ago, with their attempts, oldest first."),
+    "report": Listed(
+        "batchproc.cli.report:report", "Report what a run did: the newest, RUN, or what the jobs of a campaign did."
+    ),
+    "reprocess": Listed(
+        "batchproc.cli.reprocess:reprocess", "Enqueue documents again, as one campaign: those that fit all filters."
+    ),
+    "run": Listed("batchproc.cli.run:run", "Run everything that is due, then exit."),
+    "status": Listed("batchproc.cli.status:status", "Show what waits, what runs, and which nodes there are."),
+    "storage": Listed("batchproc.cli.storage:storage", "Tell storage roots that are mounted from those that are not."),
+    "tenants": Listed("batchproc.cli.tenants:tenants", "List, add and change tenants."),
+    "usage": Listed(
+        "batchproc.cli.usage:usage",
+        "Show what tenants used: jobs, pages and seconds of workers, the newest day first.",
+    ),
+    "why": Listed(
+        "batchproc.cli.why:why_", "Say why a job is not running, what would change that, and about when it will run."
+    ),
+}
 
 
-def register(group: click.Group) -> None:
-    """Adds the commands to the command line's group."""
-    for command in _COMMANDS:
-        group.add_command(command)
-    examples.attach(group)
+def every_command() -> LazyCommands:
+    """The commands, each imported when it is asked for, with its examples and the values that a shell completes."""
+    return LazyCommands(_COMMANDS, _complete)
+
+
+def _complete(name: str, command: click.Command) -> None:
+    examples.attach(name, command)
+    offered.attach(name, command)

@@ -1,11 +1,13 @@
-"""``completion``: what makes a shell complete commands and options of batchproc."""
+"""``completion``: what makes a shell complete commands, options and values of batchproc."""
 
 from __future__ import annotations
 
 import click
-from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+from click.shell_completion import FishComplete, ShellComplete, ZshComplete
 
-_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+from batchproc.cli.shells import Bash
+
+_SHELLS: dict[str, type[ShellComplete]] = {"bash": Bash, "zsh": ZshComplete, "fish": FishComplete}
 _PROGRAM = "batchproc"
 _VARIABLE = "_BATCHPROC_COMPLETE"
 """By which click knows, when the script calls the program, that it is asked for completions (its documentation, "Shell
@@ -15,8 +17,9 @@ Completion")."""
 @click.command()
 @click.argument("shell", type=click.Choice(tuple(_SHELLS)))
 def completion(shell: str) -> None:
-    """Print what makes SHELL complete batchproc's commands and options.
+    """Print what makes SHELL complete batchproc's commands, options and values.
 
+    Of tenants, kinds, campaigns and runs it offers those in the database, where that answers within a second.
     The shell must find batchproc by that name: bin/batchproc by its path, or a link to it in a folder of PATH.
 
     \b

@@ -7,7 +7,7 @@ import threading
 import traceback
 from types import TracebackType
 
-from batchproc.log import redact
+from batchproc.core.shown_text import redact
 
 
 def hide_passwords_in_tracebacks() -> None:

@@ -10,11 +10,11 @@ from typing import Literal
 import click
 import psycopg
 
-from batchproc.cli.app import App
+from batchproc.cli.app import App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, fields, json_option
 from batchproc.core.errors import EnvironmentFault, UsageError
-from batchproc.database import SCHEMA, connect
+from batchproc.database import connect
 from batchproc.embedded import EmbeddedServer, default_home
 from batchproc.queue.inspection import Inspection
 
@@ -24,14 +24,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.group(cls=JsonGroup)
-@click.pass_context
-def db(ctx: click.Context) -> None:
+@pass_app
+def db(app: App) -> None:
     """Start, stop, look into and back up the embedded PostgreSQL.
 
     It is used when no database.url is set, started when needed, and keeps running between commands.
     """
-    app = ctx.find_object(App)
-    if app is not None and not app.is_embedded:
+    if not app.is_embedded:
         raise UsageError(
             "a database URL is configured, and `db` is for the embedded PostgreSQL alone",
             "use psql and pg_dump with that URL, or leave out database.url",
@@ -57,13 +56,12 @@ def start() -> None:
 @click.option(
     "--force", is_flag=True, help="Also while a run goes on, which then gives up after database.outage_limit."
 )
-@click.pass_context
-def stop(ctx: click.Context, mode: Literal["smart", "fast", "immediate"], force: bool) -> None:
+@pass_app
+def stop(app: App, mode: Literal["smart", "fast", "immediate"], force: bool) -> None:
     """Stop it and wait until it has ended. Refused while a run goes on, which would fail in the end."""
     server = _server()
     if not force:
-        app = ctx.find_object(App)
-        _refuse_while_in_use(server, app.schema if app is not None else SCHEMA)
+        _refuse_while_in_use(server, app.schema)
     click.echo("stopped" if server.stop(mode) else "not running")
 
 

@@ -13,6 +13,7 @@ from batchproc.cli.terminal import StatusLine
 from batchproc.config import worker_count
 from batchproc.documents.paths import terminal_path
 from batchproc.embedded import default_home
+from batchproc.ops.demo import Demo
 from batchproc.ops.demo.report import DemoReport
 
 
@@ -29,8 +30,6 @@ def demo(app: App, workers: int | None, as_json: bool) -> int:
 
     Exits with 1 when something went wrong that was not meant to.
     """
-    from batchproc.ops.demo import Demo
-
     app.override(pool__workers=workers)
     if not app.verbose:
         app.override(logging__level="warning")

@@ -15,6 +15,7 @@ from batchproc.config import SettingsError, worker_count
 from batchproc.core.errors import BatchprocError
 from batchproc.embedded import default_home
 from batchproc.log import one_line
+from batchproc.ops.doctor import examine, not_examined
 from batchproc.ops.doctor.findings import Check, Findings, Patient
 from batchproc.packaged import packaged_conf
 
@@ -44,8 +45,6 @@ def doctor(app: App, as_json: bool) -> int:
 
 
 def _examined(app: App) -> Iterator[Check]:
-    from batchproc.ops.doctor import examine, not_examined
-
     try:
         settings = app.settings
         home = default_home(os.environ)

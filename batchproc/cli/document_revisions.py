@@ -14,9 +14,10 @@ from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.login import login_name
 from batchproc.cli.output import emit_json, json_option, shown, table
 from batchproc.core.errors import UsageError
-from batchproc.documents.diff import WordDiff, by_page, in_sum, line_diff
+from batchproc.documents.diff import WordDiff, by_page, in_sum, line_diff, repeated
 from batchproc.documents.history import PastRevision, RevisionHistory
 from batchproc.documents.store import Document
+from batchproc.documents.word_likeness import Likeness, by_likeness
 from batchproc.log import one_line
 from batchproc.ops.restoring import Editor
 
@@ -79,15 +80,25 @@ def show_history(app: App, document_id: int, after: int, limit: int, as_json: bo
 @click.option(
     "--words", "most", type=click.IntRange(0, 10_000), default=50, show_default=True, help="Words named of each kind."
 )
+@click.option("--all", "everything", is_flag=True, help="Name what looks like noise too, not only how much it is.")
 @json_option
 @pass_app
 def show_diff(
-    app: App, document_id: int, old: int | None, new: int | None, lines: bool, most: int, as_json: bool
+    app: App,
+    document_id: int,
+    old: int | None,
+    new: int | None,
+    lines: bool,
+    most: int,
+    everything: bool,
+    as_json: bool,
 ) -> None:
     """Show the words that a document gained and lost from revision A to revision B.
 
     Without B it is the current one, without A the one before. The order of words does not count; one that moved to
-    another page is in the counts of both pages, but not in the sum.
+    another page is in the counts of both pages, but not in the sum. Words stand first, then numbers; of single
+    characters, marks, and digits mixed with letters only the count, without --all. --json has all, the most frequent
+    first.
     """
     with app.connect() as connection:
         document = known_document(app, connection, document_id)
@@ -95,7 +106,8 @@ def show_diff(
         old, new = history.compared(connection, document_id, old, new)
         before, after = history.pages(connection, old), history.pages(connection, new)
     pages = [_page_row(page, diff, before, after, lines, most) for page, diff in by_page(before, after).items()]
-    total = _counts(in_sum(before, after), most)
+    diff = in_sum(before, after)
+    total = _counts(diff, most)
     if as_json:
         emit_json({"document_id": document_id, "old": old, "new": new} | total | {"pages": pages})
         return
@@ -103,8 +115,9 @@ def show_diff(
     if pages:
         click.echo()
         table(("page", "lost", "gained"), [[page["page"], page["lost"], page["gained"]] for page in pages])
-    for name in ("lost", "gained"):
-        _name_words(name, total[name], total[f"{name}_words"])
+    known = repeated(before) | repeated(after)
+    for name, words in (("lost", diff.lost), ("gained", diff.gained)):
+        _name_words(name, by_likeness(words, known), most, everything)
     for page in pages if lines else []:
         click.echo(f"\npage {page['page']}")
         for line in page["lines"]:
@@ -241,15 +254,30 @@ def _named(words: Counter[str], most: int) -> dict[str, int]:
     """The most frequent words, those as frequent by the alphabet, with how often each is there. Long ones are cut."""
     named: Counter[str] = Counter()
     for word, times in sorted(words.items(), key=lambda item: (-item[1], item[0]))[:most]:
-        named[word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"] += times
+        named[_cut(word)] += times
     return dict(named)
 
 
-def _name_words(name: str, count: int, named: dict[str, int]) -> None:
-    if not named:
+def _cut(word: str) -> str:
+    return word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"
+
+
+def _name_words(name: str, found: dict[Likeness, list[tuple[str, int]]], most: int, everything: bool) -> None:
+    noise = found[Likeness.NOISE]
+    told = found[Likeness.WORD] + found[Likeness.NUMBER]
+    if most and (told or noise):
+        click.echo(f"\n{name}:")
+        _list_words("", told, most)
+        if everything:
+            _list_words("like noise: ", noise, most)
+        elif noise:
+            click.echo(f"  and {sum(times for _, times in noise)} that look like noise; --all names them")
+
+
+def _list_words(title: str, words: list[tuple[str, int]], most: int) -> None:
+    if not words:
         return
-    words = [one_line(word) if times == 1 else f"{one_line(word)} ({times}x)" for word, times in named.items()]
-    left = count - sum(named.values())
-    text = "  ".join(words) + (f"  and {left} more" if left else "")
-    click.echo(f"\n{name}:")
+    shown_words = [_cut(one_line(word)) + ("" if times == 1 else f" ({times}x)") for word, times in words[:most]]
+    left = sum(times for _, times in words[most:])
+    text = title + "  ".join(shown_words) + (f"  and {left} more" if left else "")
     click.echo(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))

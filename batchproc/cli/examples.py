@@ -6,6 +6,8 @@ import re
 
 import click
 
+from batchproc.cli.groups import tree
+
 _HEADING = "Examples:"
 _PROGRAM = "batchproc"
 
@@ -47,7 +49,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "documents history": ("documents history 7",),
     "documents diff": (
         "documents diff 7  the text now beside that before",
-        "documents diff 7 12 15 --words",
+        "documents diff 7 12 15 --all  what looks like noise too",
     ),
     "documents restore": ("documents restore 7 12",),
     "tenants": ("tenants add acme", "tenants set acme --languages deu,eng", "tenants list"),
@@ -102,14 +104,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 """What follows ``batchproc`` on a line; two blanks before an explanation. Within 80 cells with all."""
 
 
-def attach(group: click.Group) -> None:
-    """Puts the examples behind the help of each command below ``group`` that is named here."""
-    for path, lines in EXAMPLES.items():
-        command: click.Command | None = group
-        for word in path.split():
-            command = command.commands.get(word) if isinstance(command, click.Group) else None
-        if command is not None:
-            command.epilog = "\n".join(("\b", _HEADING, *_aligned(lines)))
+def attach(name: str, command: click.Command) -> None:
+    """Puts the examples behind the help of ``command`` and of each command below it that is named here."""
+    for path, inner in tree(name, command):
+        if path in EXAMPLES:
+            inner.epilog = "\n".join(("\b", _HEADING, *_aligned(EXAMPLES[path])))
 
 
 def _aligned(lines: tuple[str, ...]) -> list[str]:

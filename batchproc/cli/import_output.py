@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 from batchproc.cli.import_progress import ImportProgress
-from batchproc.cli.output import json_text, table
+from batchproc.cli.output import figure, json_text, table
 from batchproc.core.counted import counted
 from batchproc.core.durations import duration
+from batchproc.core.throughput import per
 from batchproc.documents.paths import display_path, terminal_path
 from batchproc.log import one_line
 from batchproc.ops.imported import Imported, Rejected
@@ -113,10 +114,9 @@ class ImportOutput:
     def _print_sum(self) -> None:
         seconds = time.monotonic() - self._since
         unread = f" ({self.unread} of them unchanged, and not read again)" if self.unread else ""
-        click.echo(
-            f"{counted(self.files, 'file')} in {duration(seconds)}, {self.files / max(seconds, 0.001):.0f} a second,"
-            f" {size(self.bytes_read)} read"
-        )
+        a_second = per(1, self.files, seconds)
+        rate = "" if a_second is None else f", {figure(a_second)} a second"
+        click.echo(f"{counted(self.files, 'file')} in {duration(seconds)}{rate}, {size(self.bytes_read)} read")
         click.echo(f"{self.imported} imported, {self.known} known already{unread}")
         if self.rejected:
             click.echo(f"{self.rejected.total()} rejected: {_counted(self.rejected)}")

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,12 @@ from batchproc.cli.output import broken, emit_json, fields
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Completed, Failed, Outcome
 from batchproc.engine.attempt_notes import AttemptNotes, read_notes
+from batchproc.engine.counts import Counts
 from batchproc.engine.node import Node, RunOptions, RunReport
 from batchproc.engine.ready import Scope
 from batchproc.engine.workdir import node_folder
 from batchproc.ops import debugging
+from batchproc.ops.advice import tried_advice
 from batchproc.ops.outcome_text import outcome_line
 from batchproc.ops.peak_memory import PeakMemory
 from batchproc.ops.stopped import ended_by_sigterm
@@ -34,14 +36,19 @@ class OnceWatch:
 
     Args:
         memory_limit_mb: what a worker may hold, for comparison; None where there is no worker.
+        advice: what to do about a failure with that code, where nothing further will tell; None: nothing.
     """
 
-    def __init__(self, memory_limit_mb: int | None, as_json: bool) -> None:
+    def __init__(
+        self, memory_limit_mb: int | None, as_json: bool, advice: Callable[[str], str | None] = lambda _: None
+    ) -> None:
         self._limit = memory_limit_mb
+        self._advice = advice
         self._as_json = as_json
         self._stack = contextlib.ExitStack()
         self._seen = PeakMemory()
         self._folder: Path | None = None
+        self._last: Claim | None = None
         self.attempts: list[dict[str, Any]] = []
 
     def __enter__(self) -> OnceWatch:
@@ -59,6 +66,7 @@ class OnceWatch:
 
     def observe(self, claim: Claim, outcome: Outcome, seconds: float) -> None:
         """Is told of an attempt that has ended."""
+        self._last = claim
         notes = read_notes(self._folder, claim.job_id) if self._folder is not None else None
         if self._as_json:
             self.attempts.append(_plain(claim, outcome, seconds, notes, self._seen.bytes))
@@ -68,6 +76,14 @@ class OnceWatch:
         used = _used(notes, self._seen.bytes, self._limit)
         if used:
             click.echo(f"  {used}")
+        if isinstance(outcome, Failed) and (told := self._advice(outcome.code)) is not None:
+            for line in broken(f"  what to do: {told}", indent=4):
+                click.echo(line)
+
+    def tell_retry(self, counts: Counts) -> None:
+        """Says of a failed attempt whose job was not given up on that this was not the last one."""
+        if counts.retried and self._last is not None and not self._as_json:
+            click.echo(f"  it will be tried again: batchproc why {self._last.job_id} tells when")
 
 
 def _used(notes: AttemptNotes | None, seen: int, limit_mb: int | None) -> str:
@@ -113,7 +129,7 @@ def try_file(app: App, file: Path, tenant: str | None, kinds: Sequence[str], in_
         # A node in a process of its own hears signals from its start.
         ended_by_sigterm("the trial") if in_process or not app.own_process else contextlib.nullcontext(),
         trial(app.settings, app.database_url, app.direct_url, file, owner, kinds) as tried,
-        OnceWatch(limit, as_json) as watch,
+        OnceWatch(limit, as_json, functools.partial(tried_advice, tenant=tenant)) as watch,
     ):
         codes = {report.exit_code for report in _runs(app, tried, watch, kinds, in_process)}
         result = tried.result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
@@ -17,7 +17,6 @@ from batchproc.cli.output import emit_json, table
 from batchproc.cli.progress import ProgressLine
 from batchproc.config import worker_count
 from batchproc.core.counted import counted
-from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, Lane
 from batchproc.core.versions import is_older
@@ -27,6 +26,7 @@ from batchproc.engine.node import RunOptions
 from batchproc.engine.ready import Scope
 from batchproc.ops import campaign_result
 from batchproc.ops.campaign_result import CampaignResult
+from batchproc.ops.estimates import Estimate, Work, estimated
 from batchproc.ops.reprocessing import BEGUN, Reprocessed
 from batchproc.queue.campaign_listing import CampaignListing, FailedJobs
 from batchproc.queue.inspection import Inspection
@@ -40,11 +40,16 @@ _NAMED = 5  # of either sort, so that it stays one screen; --json has more
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """What was enqueued as a pilot. ``fits``: how many documents it stands for; ``scope``: where its jobs wait."""
+    """What was enqueued as a pilot.
+
+    ``fits``: how many documents it stands for, and ``works`` what it would be to read all of them; ``scope``: where its
+    jobs wait.
+    """
 
     done: Reprocessed
     fits: int
     scope: Scope
+    works: Sequence[Work] = ()
 
 
 def pilot_scope(tenant_id: int | None, lane: Lane) -> Scope:
@@ -103,15 +108,19 @@ def _show(app: App, connection: Connection[TupleRow], pilot: Pilot, as_json: boo
         result = campaign_result.of_campaign(connection, app.schema, campaign_id)
         failures = listing.failures(connection, campaign_id)
         left = listing.one(connection, campaign_id).documents_left
+    # By now the past has the pilot, too.
+    whole = estimated(connection, app.schema, pilot.works, workers=worker_count(app.settings))
     if as_json:
-        emit_json(_plain(pilot, result, failures, left))
+        emit_json(_plain(pilot, result, failures, left, whole))
         return
-    for line in told(pilot, result, failures, left):
+    for line in told(pilot, result, failures, left, whole):
         click.echo(line)
     _name_documents(result)
 
 
-def _plain(pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs], left: int) -> dict[str, Any]:
+def _plain(
+    pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs], left: int, whole: Estimate
+) -> dict[str, Any]:
     return {
         "campaign_id": pilot.done.campaign_id,
         "fits": pilot.fits,
@@ -121,15 +130,16 @@ def _plain(pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs],
         "left": left,
         "failures": _by_code(failures),
         "result": campaign_result.plain(result),
-        "estimate": _estimated(pilot.fits, result),
+        "estimate": asdict(whole) | _scaled(pilot.fits, result),
     }
 
 
-def told(pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs], left: int) -> list[str]:
+def told(pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs], left: int, whole: Estimate) -> list[str]:
     """What came of it, in lines of at most 80 columns.
 
     Args:
         left: documents of it that still wait.
+        whole: of reading all that fit.
     """
     done = pilot.done
     if done.campaign_id is None:
@@ -145,11 +155,15 @@ def told(pilot: Pilot, result: CampaignResult, failures: Sequence[FailedJobs], l
     text += _left_out(done)
     if left:
         text.append(f"still to read {left:,}: batchproc run, then batchproc campaigns show {done.campaign_id}")
-    if (estimate := _estimated(pilot.fits, result)) and pilot.fits > done.enqueued:
-        gained, lost = _about(estimate["words_gained"]), _about(estimate["words_lost"])
-        time_told = f"{duration(estimate['seconds'])} of one worker"
-        text.append(f"all that fit  about {gained} words gained, {lost} lost, {time_told}")
+    if pilot.fits > done.enqueued:
+        first, *more = [*_words_of_all(pilot.fits, result), *whole.lines()]
+        text += [f"all that fit  {first}", *(f"{'':14}{line}" for line in more)]
     return text
+
+
+def _words_of_all(fits: int, result: CampaignResult) -> list[str]:
+    scaled = {name: _about(count) for name, count in _scaled(fits, result).items()}
+    return [f"about {scaled['words_gained']} words gained, {scaled['words_lost']} lost"] if scaled else []
 
 
 def _left_out(done: Reprocessed) -> list[str]:
@@ -157,8 +171,8 @@ def _left_out(done: Reprocessed) -> list[str]:
     return [f"left out      {begun:,} that a job has begun to read, and not ended"] if begun else []
 
 
-def _estimated(fits: int, result: CampaignResult) -> dict[str, int]:
-    """What reading all that fit would come to if they are as those of the pilot; nothing without any of these."""
+def _scaled(fits: int, result: CampaignResult) -> dict[str, int]:
+    """The words of all that fit if they are as those of the pilot; nothing without any of these."""
     if not result.documents:
         return {}
     share = fits / result.documents
@@ -166,7 +180,6 @@ def _estimated(fits: int, result: CampaignResult) -> dict[str, int]:
     return {
         "words_gained": round(gained * share),
         "words_lost": round(result.words_lost * share),
-        "seconds": round(result.seconds * share),
     }
 
 

@@ -16,11 +16,12 @@ from batchproc.core.durations import duration
 from batchproc.core.errors import BatchprocError
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Failed, Outcome
+from batchproc.core.throughput import seconds_left
 from batchproc.engine.window import Window, patience
 from batchproc.queue.inspection import Due
 
 _EVERY = 1.0
-# The time left is told from the rate of this many seconds back, so that it follows a change of the work.
+# Rate and time left are told from this many seconds back, so that they follow a change of the work.
 _WINDOW = 60.0
 
 
@@ -49,6 +50,7 @@ class ProgressLine:
         self._done = 0
         self._failed = 0
         self._history: list[tuple[float, int]] = [(time.monotonic(), 0)]
+        self._waited: list[tuple[float, int]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
 
@@ -92,4 +94,7 @@ class ProgressLine:
         except (psycopg.Error, BatchprocError):
             return line
         line += f", {due.running} running, {due.waiting} wait"
-        return line + (f", about {duration(due.waiting / rate)} left" if rate > 0 and due.waiting else "")
+        self._waited = [(at, waiting) for at, waiting in self._waited if now - at <= _WINDOW]
+        self._waited.append((now, due.waiting))
+        left = seconds_left(self._waited)
+        return line + (f", about {duration(left)} left" if left else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,17 +21,14 @@ from batchproc.cli.selection_options import choosing_documents, filter_of, requi
 from batchproc.cli.terminal import StatusLine
 from batchproc.config.loading import worker_count
 from batchproc.core.counted import counted
-from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
 from batchproc.core.failure_codes import BAD_CONTENT
 from batchproc.core.job import Lane
 from batchproc.documents.languages import hint_problem, split_languages
 from batchproc.log import one_line
-from batchproc.ops.estimates import Estimates
+from batchproc.ops.estimates import Estimate, estimated
 from batchproc.ops.languages import LanguageCheck
 from batchproc.ops.reprocessing import BEGUN, Reprocessed, Reprocessing, Wish
-from batchproc.queue.campaign_listing import CampaignListing
-from batchproc.queue.nights import PAST_DAYS
 
 _REASONS = {
     "person": "have a person's text",
@@ -38,7 +36,6 @@ _REASONS = {
     BEGUN: "have begun to be read by a job, whose pages a pilot does not take",
 }
 _MOST_NAMED = 20
-_READING_EVERYTHING = ("redo", "force")
 
 
 @click.command()
@@ -99,30 +96,25 @@ def reprocess(
     wish = _wish(options, entry.spec.lane, app.settings.run.accept_codes, pilot=pilot is not None)
     work = Reprocessing(app.jobs, entry, wish, _command(options, limit=limit, pilot=pilot), options["tenant"])
     status = StatusLine()
-    fits = begun = 0
+    fitting = Reprocessed()
     with app.connect() as connection:
         _check_languages(app, connection, wish)
         chosen = filter_of(app, connection, options)
         if pilot is not None:
             require_readers(app, connection)
-            chosen, fits, begun = work.sample(connection, chosen, pilot)
+            chosen, fitting = work.sample(connection, chosen, pilot)
         done = work.run(connection, chosen, limit=limit, dry=dry_run, told=lambda now: status.show(_so_far(now)))
-        done.left_alone.update({BEGUN: begun} if begun else {})
-        estimates = Estimates(CampaignListing(app.schema).past(connection, PAST_DAYS))
+        done.left_alone.update({BEGUN: begun} if (begun := fitting.left_alone[BEGUN]) else {})
+        estimate = estimated(connection, app.schema, done.work(wish), workers=worker_count(app.settings))
     status.clear()
     if runs:
-        return run_pilot(app, Pilot(done, fits, pilot_scope(chosen.tenant_id, wish.lane)), as_json)
-    told = _Estimate(done, wish, estimates, worker_count(app.settings))
-    _print(done, told, dry_run=dry_run, pilot=pilot is not None, as_json=as_json)
+        scope = pilot_scope(chosen.tenant_id, wish.lane)
+        return run_pilot(app, Pilot(done, fitting.jobs.total(), scope, fitting.work(wish)), as_json)
+    _print(done, estimate, dry_run=dry_run, pilot=pilot is not None, as_json=as_json)
     if not done.selected:
         for code in options["failure_codes"]:
             warn_of_code(app, code)
     return 0
-
-
-def _unread(documents: int) -> str:
-    have, count = ("has", "counts") if documents == 1 else ("have", "count")
-    return f"{counted(documents, 'document')} {have} not been read, and {count} as others do"
 
 
 def _so_far(done: Reprocessed) -> str:
@@ -193,34 +185,7 @@ def _spoken(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-class _Estimate:
-    """How long the documents that got a job will take. ``seconds``: with all workers of these settings."""
-
-    def __init__(self, done: Reprocessed, wish: Wish, estimates: Estimates, workers: int) -> None:
-        recognised = wish.args.get("mode") in _READING_EVERYTHING
-        work = done.work(wish.kind)
-        self.kind = wish.kind
-        self.workers = workers
-        self.pages = round(sum(map(estimates.pages, work)))
-        self.pages_unknown = done.pages_unknown.total()
-        self.worker_seconds = estimates.seconds(work, recognised=recognised)
-        at_a_time = min(workers, max(1, done.jobs.total()))
-        self.seconds = None if self.worker_seconds is None else self.worker_seconds / at_a_time
-
-    def lines(self) -> list[str]:
-        guessed = f" ({_unread(self.pages_unknown)})"
-        lines = [f"{counted(self.pages, 'page')}{guessed if self.pages_unknown else ''}"] if self.kind == "ocr" else []
-        if self.worker_seconds is None or self.seconds is None:
-            return [*lines, f"no estimate of the time: nothing of that kind was done in the last {PAST_DAYS} days"]
-        each = f": {self.worker_seconds / self.pages:.2g} s a page" if self.kind == "ocr" and self.pages else ""
-        return [
-            *lines,
-            f"about {duration(self.seconds)} with {self.workers} workers, {duration(self.worker_seconds)} of one,"
-            f" by the last {PAST_DAYS} days{each}",
-        ]
-
-
-def _print(done: Reprocessed, told: _Estimate, *, dry_run: bool, pilot: bool, as_json: bool) -> None:
+def _print(done: Reprocessed, estimate: Estimate, *, dry_run: bool, pilot: bool, as_json: bool) -> None:
     left_alone = dict(sorted(done.left_alone.items()))
     if as_json:
         emit_json(
@@ -231,11 +196,7 @@ def _print(done: Reprocessed, told: _Estimate, *, dry_run: bool, pilot: bool, as
                 "queued_otherwise": done.queued_otherwise,
                 "differs_in": dict(sorted(done.differs_in.items())),
                 "left_alone": left_alone,
-                "pages": told.pages,
-                "pages_unknown": told.pages_unknown,
-                "worker_seconds": told.worker_seconds,
-                "workers": told.workers,
-                "seconds": told.seconds,
+                **asdict(estimate),
                 "campaign_id": done.campaign_id,
                 "pilot": pilot,
                 "dry_run": dry_run,
@@ -254,7 +215,7 @@ def _print(done: Reprocessed, told: _Estimate, *, dry_run: bool, pilot: bool, as
     for reason, count in left_alone.items():
         click.echo(f"{count} left alone: they {_REASONS.get(reason, f'failed as {reason}')}")
     if done.enqueued:
-        for line in told.lines():
+        for line in estimate.lines():
             click.echo(line)
     if done.campaign_id is not None:
         click.echo(f"campaign {done.campaign_id}: batchproc campaigns show {done.campaign_id}")

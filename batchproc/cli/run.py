@@ -15,7 +15,7 @@ from batchproc.cli.node import database_server, node_of, waiting
 from batchproc.cli.once import OnceWatch, try_file
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.progress import ProgressLine
-from batchproc.cli.run_summary import show_summary
+from batchproc.cli.run_summary import show_failures, show_summary
 from batchproc.cli.until import parse_until
 from batchproc.config import worker_count
 from batchproc.core.errors import EnvironmentFault, UsageError
@@ -149,6 +149,8 @@ def _run_node(app: App, options: RunOptions, once: bool, as_json: bool, notifier
             meters=meters,
         )
         report = node.run(options)
+    if once_watch is not None:
+        once_watch.tell_retry(report.counts)
     attempts = {"attempts": once_watch.attempts} if once_watch else {}
     show_summary(app, report, as_json, quiet=not once and not sys.stdout.isatty(), more=attempts, window=options.window)
     return report.exit_code
@@ -184,4 +186,7 @@ def _in_process(app: App, job_id: int | None, scope: Scope, as_json: bool) -> in
         emit_json(summary.plain(report) | {"attempts": watch.attempts})
     elif not report.counts.claimed:
         click.echo("no job is due")
+    else:
+        watch.tell_retry(report.counts)
+        show_failures(app, report)
     return report.exit_code

@@ -18,7 +18,7 @@ from batchproc.core.errors import BatchprocError
 from batchproc.engine.node import RunReport
 from batchproc.engine.window import Window, patience
 from batchproc.ops import summary
-from batchproc.ops.failure_lines import EXAMPLES
+from batchproc.ops.failure_lines import EXAMPLES, failure_lines
 from batchproc.ops.summary import Worked
 from batchproc.ops.within import OutOfTime, within
 from batchproc.queue.run_history import RunHistory
@@ -46,6 +46,14 @@ def show_summary(
         click.echo(f"the database did not tell more in time: batchproc report {report.run_id}")
 
 
+def show_failures(app: App, report: RunReport) -> None:
+    """Prints what failed in a run that shows no summary, and what to do about it."""
+    _, failures = _look_up(app, report, as_json=False)
+    told = failure_lines(failures, summary.SHOWN_GROUPS, EXAMPLES, f"batchproc report {report.run_id}")
+    for line in summary.on_screen(told):
+        click.echo(line)
+
+
 def _known_kinds(app: App, report: RunReport) -> Collection[str] | None:
     """The kinds of these settings; None when nothing is left that asks for them, or they cannot be told any more."""
     try:
@@ -59,14 +67,14 @@ def _looked_up(
 ) -> tuple[Worked | None, list[dict[str, Any]]]:
     """What the run got through and what failed; None and nothing when its window leaves no time for that."""
     if window is None:
-        return _look_up(app, report, as_json)
+        return _look_up(app, report, as_json=as_json)
     try:
-        return within(patience(window, math.inf), lambda: _look_up(app, report, as_json))
+        return within(patience(window, math.inf), lambda: _look_up(app, report, as_json=as_json))
     except (OutOfTime, psycopg.Error, BatchprocError):
         return None, []
 
 
-def _look_up(app: App, report: RunReport, as_json: bool) -> tuple[Worked, list[dict[str, Any]]]:
+def _look_up(app: App, report: RunReport, *, as_json: bool) -> tuple[Worked, list[dict[str, Any]]]:
     history = RunHistory(app.schema)
     with app.connect() as connection:
         done = summary.worked(connection, history, report.run_id)

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from batchproc.cli import status_watch
 from batchproc.cli.ages import Age
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.filters import FiniteRange
 from batchproc.cli.output import broken, emit_json, figure, json_option, shown, table
 from batchproc.cli.status_check import CheckCommand, Checked, check
+from batchproc.core.counted import counted
 from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
-from batchproc.ops.watching_status import told_rate
+from batchproc.ops.watching_status import ended_since, told_rate
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.inspection_live import LiveInspection
 
@@ -72,6 +72,8 @@ def status(
     if tenants or kinds or lane:
         raise UsageError("--tenant, --kind and --lane go with --check", "batchproc jobs list has them, too")
     if watches:
+        from batchproc.cli import status_watch  # what draws costs a start more than what looks
+
         status_watch.require_terminal()
         status_watch.watch(app.schema, app.connect, interval)
     else:
@@ -97,10 +99,12 @@ def _show(app: App, as_json: bool) -> None:
         click.echo(line.replace("\N{NO-BREAK SPACE}", " "))
     if rate is not None:
         click.echo(f"{figure(rate)} jobs a minute, of the last minute")
+    elif (seen := ended_since(nodes)) is not None:
+        click.echo(f"{counted(seen.jobs, 'job')} ended in the {duration(seen.seconds)} since the first node began")
     for columns, rows in (
         (_QUEUE_COLUMNS, queues),
         (_SLOT_COLUMNS, [_slot(slot) for slot in slots]),
-        (_NODE_COLUMNS, nodes),
+        (_NODE_COLUMNS, [node | {"jobs_per_minute": told_rate([node])} for node in nodes]),
     ):
         if rows:
             click.echo()

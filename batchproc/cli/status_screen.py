@@ -36,16 +36,16 @@ def lines(look: Snapshot, width: int, height: int, *, held: bool = False, troubl
         held: the screen is kept as it is, by a key.
         trouble: why there is no newer look.
     """
-    room = max(2, height - _AROUND_TABLES - (trouble is not None))
+    room = max(2, height - _AROUND_TABLES - (trouble is not None) - (look.discarded > 0))
     slots, queues = _slots(look), _queues(look)
     for_slots = min(len(slots), max(1, room - min(_LEAST_ROWS, max(1, len(queues)))))
     body = [
-        *_totals(look),
+        *_totals(look, width),
         *([Line(f"the database does not answer: {shown(trouble)}", "bold red")] if trouble else []),
         Line(""),
-        *_table(_SLOTS, slots, for_slots, "slots with a job", width),
+        *_table(_SLOTS, slots, for_slots, "no slots with a job", width),
         Line(_how_old(look), "dim"),
-        *_table(_QUEUES, queues, room - max(1, for_slots), "queues", width),
+        *_table(_QUEUES, queues, room - max(1, for_slots), "nothing waits or runs", width),
     ]
     keys = "q quits  space goes on" if held else "q quits  space holds the screen"
     fitted = [Line(_cut(line.text, width), line.style) for line in body][: height - 1]
@@ -53,7 +53,7 @@ def lines(look: Snapshot, width: int, height: int, *, held: bool = False, troubl
     return [*fitted, *blank, Line(_cut(keys, width), "reverse")]
 
 
-def _totals(look: Snapshot) -> list[Line]:
+def _totals(look: Snapshot, width: int) -> list[Line]:
     nodes = look.live_nodes
     slots = sum(node["slots"] for node in nodes)
     busy = min(slots, len(look.slots))
@@ -61,12 +61,7 @@ def _totals(look: Snapshot) -> list[Line]:
         look.at.astimezone().strftime("%H:%M:%S"),
         f"{counted(len(nodes), 'node')}, {busy} of {counted(slots, 'slot')} busy" if nodes else "no node runs",
     ]
-    if look.jobs_per_minute is not None and nodes:
-        first.append(f"{_rate(look.jobs_per_minute)} jobs/min")
-    if look.pages_per_minute:
-        first.append(f"{_rate(look.pages_per_minute)} pages/min")
-    if look.discarded:
-        first.append(f"{look.discarded} discarded meanwhile")
+    first += _rates(look) if nodes else []
     oldest = max((queue["oldest_seconds"] or 0.0 for queue in look.queues), default=0.0)
     waiting = look.jobs("available")
     second = [
@@ -76,9 +71,40 @@ def _totals(look: Snapshot) -> list[Line]:
     ]
     if waiting:
         second.append(f"oldest {duration(oldest)}")
-    if waiting and nodes and look.jobs_per_minute:
-        second.append(f"about {duration(waiting / look.jobs_per_minute * 60)} left")
-    return [Line(" | ".join(first), "bold"), Line(" | ".join(second))]
+    if waiting and nodes and look.seconds_left is not None:
+        second.append(f"about {duration(look.seconds_left)} left")
+    bad = f"{look.discarded} discarded meanwhile: batchproc jobs list --state discarded"
+    return [
+        Line(_whole(first, width), "bold"),
+        Line(_whole(second, width)),
+        *([Line(bad, "red")] if look.discarded else []),
+    ]
+
+
+def _whole(parts: Sequence[str], width: int) -> str:
+    """As many of the parts as fit, each of them whole, but the first."""
+    line = parts[0]
+    for part in parts[1:]:
+        if cell_len(longer := f"{line} | {part}") > width:
+            break
+        line = longer
+    return line
+
+
+def _rates(look: Snapshot) -> list[str]:
+    """Until it has been watched for a minute, what was done in the seconds since, in place of what nobody knows."""
+    seen, told = look.seen, []
+    if look.jobs_per_minute is not None:
+        told.append(f"{_rate(look.jobs_per_minute)} jobs/min")
+    elif seen.jobs:
+        told.append(counted(seen.jobs, "job"))
+    if look.pages_per_minute:
+        told.append(f"{_rate(look.pages_per_minute)} pages/min")
+    elif seen.pages:
+        told.append(counted(seen.pages, "page"))
+    counted_only = [part for part in told if not part.endswith("/min")]
+    rates = [part for part in told if part.endswith("/min")]
+    return [*rates, *([f"{', '.join(counted_only)} in {duration(seen.seconds)}"] if counted_only else [])]
 
 
 def _slots(look: Snapshot) -> list[list[str]]:
@@ -117,9 +143,9 @@ def _queues(look: Snapshot) -> list[list[str]]:
     ]
 
 
-def _table(names: Sequence[str], rows: list[list[str]], room: int, what: str, width: int) -> list[Line]:
+def _table(names: Sequence[str], rows: list[list[str]], room: int, none: str, width: int) -> list[Line]:
     if not rows:
-        return [Line(f"no {what}", "dim")]
+        return [Line(none, "dim")]
     more = len(rows) > room
     kept = rows[: room - 1] if more else rows
     # What no row has takes no room.

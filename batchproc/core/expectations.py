@@ -21,8 +21,8 @@ class Usual:
 class Expectations:
     """The mean seconds of an attempt, by kind."""
 
-    def __init__(self, past: Mapping[str, Usual] | None = None) -> None:
-        self._past = dict(past or {})
+    def __init__(self) -> None:
+        self._past: dict[str, Usual] = {}
         self._attempts: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
 

@@ -43,6 +43,11 @@ def in_sum(old: Mapping[int, str], new: Mapping[int, str]) -> WordDiff:
     return WordDiff.of("\n".join(old.values()), "\n".join(new.values()))
 
 
+def repeated(pages: Mapping[int, str]) -> set[str]:
+    """The words that a text has more than once."""
+    return {word for word, times in Counter("\n".join(pages.values()).split()).items() if times > 1}
+
+
 def line_diff(old: str, new: str) -> Iterator[str]:
     """The lines of a unified diff without its two header lines; white space at line ends does not count.
 

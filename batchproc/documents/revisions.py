@@ -174,26 +174,18 @@ class RevisionStore:
         rows = self._run(connection, "load_progress", revision_id=revision_id)
         return {row.pop("page"): PageProgress(**row) for row in rows}
 
-    def keep_pages(
-        self,
-        connection: Connection[TupleRow],
-        revision_id: int,
-        from_revision_id: int,
-        except_failed: bool = True,
-    ) -> int:
+    def keep_pages(self, connection: Connection[TupleRow], revision_id: int, from_revision_id: int) -> int:
         """Takes done pages of another revision of the same document over into an open one, as they are.
 
-        Pages that the open revision has already stay. The pages count in no usage: they were counted when they were
-        read. What was read by other means is told by the revision from now on, see `core.keep.Standing.mixed`.
-
-        Args:
-            except_failed: leave the failed pages out, so that they are read again.
+        Failed ones are left out, so that they are read again. Pages that the open revision has already stay. The pages
+        count in no usage: they were counted when they were read. What was read by other means is told by the revision
+        from now on, see `core.keep.Standing.mixed`.
 
         Returns:
             How many pages were taken over; none of a revision of another document or tenant.
         """
-        values = {"from_revision_id": from_revision_id, "except_failed": except_failed}
-        row = self._run(connection, "keep_pages", revision_id=revision_id, **values).fetchone()
+        values = {"revision_id": revision_id, "from_revision_id": from_revision_id}
+        row = self._run(connection, "keep_pages", **values).fetchone()
         assert row is not None
         return int(row["kept"])
 

@@ -32,7 +32,7 @@ class Filter:
     ``min_bytes`` to ``max_pages``: of the original, these among them; whose pages nobody knows yet has too few and too
     many of them.
     ``rules``: per tenant the version of its taxonomy rules by which it was *not* classified last.
-    ``paths``: patterns as of ``path_patterns``; any that fits any path of the document.
+    ``paths``: patterns as of ``patterns_between``; any that fits any path of the document.
     """
 
     tenant_id: int | None = None
@@ -122,16 +122,14 @@ class DocumentSelection:
         return [(tuple(row[0]), row[1]) for row in connection.execute(self._sql["data_in_use"]).fetchall()]
 
 
-def path_patterns(pattern: bytes) -> list[bytes]:
+def patterns_between(parts: Sequence[bytes]) -> list[bytes]:
     """What ``Filter.paths`` needs for a path pattern, in which ``*`` stands for any bytes, slashes too.
 
     Without a ``*`` it is a file, or a folder with everything below it.
+
+    Args:
+        parts: what stands between the ``*``; one in the parts themselves stands for itself.
     """
-    return patterns_between(pattern.split(b"*"))
-
-
-def patterns_between(parts: Sequence[bytes]) -> list[bytes]:
-    """As ``path_patterns`` of what stands between the ``*``; one in the parts themselves stands for itself."""
     escaped = [_LIKE_SPECIAL.sub(rb"\\\g<0>", part) for part in parts]
     if len(escaped) > 1:
         return [b"%".join(escaped)]

@@ -49,7 +49,7 @@ def noted(folder: Path, job_id: int) -> Iterator[None]:
     except BaseException as error:
         raised = None if isinstance(error, Snooze | ClaimLost) else error
         if isinstance(error, _DECLARED):  # others are logged where they are caught
-            logger.opt(exception=error).info("the handler raised {}", type(error).__name__)
+            logger.opt(exception=error).debug("the handler raised {}", type(error).__name__)
         raise
     finally:
         notes = AttemptNotes(

@@ -34,6 +34,19 @@ _ADVICE = {
     "unsupported_type": f"convert it and import that, {_A_NEW_ONE}",
 }
 
+# Of a file that is only tried, beside no document that could stay or be retried.
+_TRIED = {
+    "empty_file": "scan it again",
+    "encrypted": "a password file opens it: batchproc tenants set SLUG --password-file PATH, then AGAIN",
+    "missing_language": "install the language, or set others: batchproc tenants set SLUG --languages eng, then AGAIN",
+    "password_file_missing": "mount it, or set another: batchproc tenants set SLUG --password-file PATH, then AGAIN",
+    "poison": "its worker died: try it with --in-process",
+    "source_changed": "something writes to it: wait for that to end",
+    "source_missing": "something took it away: bring it back",
+    "unreadable_file": "scan it again",
+    "unsupported_type": "convert it",
+}
+
 _BRAKE_ADVICE = {
     "internal_error": "its handler fails on everything: take the last release back, or mend it",
     "invalid_args": "its handler takes no such args any more: take the last release back, or mend it",
@@ -69,6 +82,21 @@ def _look(row: dict[str, Any]) -> str:
     if row["state"] == "completed":
         return "batchproc reprocess --document DOCUMENT_ID, then batchproc --once"
     return "batchproc jobs retry JOB_ID, then batchproc --once JOB_ID"
+
+
+def tried_advice(code: str, tenant: str | None) -> str | None:
+    """What to do about a file that failed so when it was only tried; None where there is nothing but the code.
+
+    Args:
+        tenant: whose settings held; None: nobody's.
+    """
+    told = _TRIED.get(code) or _ADVICE.get(code)
+    if told is None:
+        return None
+    for again in (", then: RETRY", ": LOOK", "; to take that back: RETRY", ", or look at it"):
+        told = told.replace(again, "")
+    again = "try it again" if tenant is not None else "try it with --tenant SLUG"
+    return told.replace("AGAIN", again).replace("SLUG", tenant or "SLUG")
 
 
 def brake_advice(code: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,8 +16,11 @@ from batchproc.core.counted import counted
 from batchproc.core.keep import Verdict
 from batchproc.documents.readings import Reading, Readings
 
-BINS = 10
-"""Classes of the confidences, each of ten points: 0 to under 10, and so on; the last one has 100 too."""
+STEPS = (2, 5, 10)
+"""Points of confidence that tell changes apart: of less than the first, from each to less than the next, and more."""
+SAME = len(STEPS) + 1
+"""The class of those that did not change; below it are those that went down, the most first, above it those that went
+up, the most last."""
 MOST_CHANGED = 10
 """Documents that are named for having lost, or gained, the most words."""
 DIGITS = 1
@@ -29,7 +33,8 @@ class Confidences:
 
     ``unknown``: before or after no word was recognised, as where the text is the file's own. ``comparable`` of the
     others were read by one engine with the same data both times; otherwise confidences are not of one scale.
-    ``bins_before`` and ``bins_after`` count those that had a confidence both times, by `BINS` classes.
+    ``changes`` count the comparable ones, and ``changes_of_others`` the others, by how much they changed: in the
+    classes of `STEPS`, those that went down by 10 or more first.
     """
 
     up: int = 0
@@ -39,8 +44,8 @@ class Confidences:
     comparable: int = 0
     points_up: float = 0.0
     points_down: float = 0.0
-    bins_before: list[int] = field(default_factory=lambda: [0] * BINS)
-    bins_after: list[int] = field(default_factory=lambda: [0] * BINS)
+    changes: list[int] = field(default_factory=lambda: [0] * (2 * SAME + 1))
+    changes_of_others: list[int] = field(default_factory=lambda: [0] * (2 * SAME + 1))
 
     @property
     def measured(self) -> int:
@@ -59,8 +64,7 @@ class Confidences:
         self.points_up += max(change, 0.0)
         self.points_down -= min(change, 0.0)
         self.comparable += reading.comparable
-        self.bins_before[_bin(before)] += 1
-        self.bins_after[_bin(after)] += 1
+        (self.changes if reading.comparable else self.changes_of_others)[_class_of(change)] += 1
 
 
 @dataclass(slots=True)
@@ -162,8 +166,11 @@ def _sorted(most: list[tuple[int, int, Reading]]) -> list[Reading]:
     return [reading for _, _, reading in sorted(most, key=lambda entry: entry[:2], reverse=True)]
 
 
-def _bin(confidence: float) -> int:
-    return min(BINS - 1, max(0, int(confidence * BINS / 100)))
+def _class_of(change: float) -> int:
+    if not change:
+        return SAME
+    size = 1 + bisect_right(STEPS, abs(change))
+    return SAME + size if change > 0 else SAME - size
 
 
 def plain(result: CampaignResult) -> dict[str, Any]:
@@ -186,8 +193,8 @@ def plain(result: CampaignResult) -> dict[str, Any]:
             "comparable": confidences.comparable,
             "points_up": round(confidences.points_up, DIGITS),
             "points_down": round(confidences.points_down, DIGITS),
-            "bins_before": confidences.bins_before,
-            "bins_after": confidences.bins_after,
+            "changes": confidences.changes,
+            "changes_of_others": confidences.changes_of_others,
         },
         "words": {
             "before": result.words_before,

@@ -1,16 +1,27 @@
-"""How long documents will take: from the worker seconds a page took on the last days."""
+"""How long documents will take: from the worker seconds a page took on the last days.
+
+`estimated` is the one rule, and `Estimate` has the words for it, wherever a person is told: before documents are chosen
+(``reprocess --dry-run``), after some were tried (``--pilot``), while the rest is done (``campaigns show``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from batchproc.queue.campaign_listing import LeftJobs, Used
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from batchproc.core.counted import counted
+from batchproc.core.durations import duration
+from batchproc.queue.campaign_listing import CampaignListing, LeftJobs, Used
+from batchproc.queue.nights import PAST_DAYS
 
 # Of a tenant that had fewer, everybody's rate says more.
 _FEWEST_PAGES = 50
 _FEWEST_JOBS = 20
 _READING = "ocr"
+_READING_EVERYTHING = frozenset({"redo", "force"})
 
 
 @dataclass(slots=True)
@@ -32,13 +43,89 @@ _Enough = Callable[[_Sums], bool]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be done of one tenant and kind; ``pages_unknown``: documents of which nobody knows the pages."""
+    """What is to be done of one tenant and kind, as the jobs' args have the mode, where they name one.
+
+    ``pages_unknown``: documents of which nobody knows the pages.
+    """
 
     tenant_id: int
     kind: str
     jobs: int
     pages: int
     pages_unknown: int = 0
+    mode: str | None = None
+
+    @property
+    def reads(self) -> bool:
+        """Whether its pages are read, so that it takes as long as they do."""
+        return self.kind == _READING
+
+    @property
+    def recognises(self) -> bool:
+        """Whether all its pages are recognised, those with a text layer, too."""
+        return self.mode in _READING_EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How much it is, and how long it takes.
+
+    ``pages`` to be read, with those of the ``pages_unknown`` documents, which are guessed. ``worker_seconds``: of one
+    worker; None where nothing tells. ``seconds`` with ``workers`` that have nothing else to do.
+    """
+
+    pages: int
+    pages_unknown: int
+    worker_seconds: float | None
+    workers: int
+    seconds: float | None
+
+    def lines(self) -> list[str]:
+        """In words: the work, on one line or two, and the time, where that is known; each of at most 66 columns."""
+        return [*self.work(), *([] if (time := self.time()) is None else [time])]
+
+    def work(self) -> list[str]:
+        """``42 pages, 32 s of one worker (0.75 s a page lately)``."""
+        pages = f"{counted(self.pages, 'page')}, " if self.pages else ""
+        if self.worker_seconds is None:
+            told = f"time unknown: nothing like it in {PAST_DAYS} days"
+        else:
+            each = f" ({_exact(self.worker_seconds / self.pages)} a page lately)" if self.pages else ""
+            told = f"{duration(self.worker_seconds)} of one worker{each}"
+        unread = counted(self.pages_unknown, "document")
+        have, count = ("has", "counts") if self.pages_unknown == 1 else ("have", "count")
+        guessed = [f"{unread} {have} not been read, and {count} as others do"] if self.pages_unknown else []
+        return [f"{pages}{told}", *guessed]
+
+    def time(self) -> str | None:
+        """``about 16 s with 2 workers and nothing else to do``."""
+        if self.seconds is None:
+            return None
+        return f"about {duration(self.seconds)} with {counted(self.workers, 'worker')} and nothing else to do"
+
+
+def _exact(seconds: float) -> str:
+    """With two digits at least, so that a person can reckon with it."""
+    return f"{seconds:.2g} s" if 0.1 <= seconds < 10 else duration(seconds)
+
+
+def estimated(connection: Connection[TupleRow], schema: str, works: Iterable[Work], *, workers: int) -> Estimate:
+    """Estimates work by what the tenants' last days saw, for the slots of the nodes that run.
+
+    Args:
+        workers: of a node that is still to be started, for where none runs.
+    """
+    listing, works = CampaignListing(schema), list(works)
+    estimates = Estimates(listing.past(connection, PAST_DAYS) if works else ())
+    at_once = listing.slots(connection) or workers
+    worker_seconds, jobs = estimates.seconds(works), sum(work.jobs for work in works)
+    return Estimate(
+        pages=round(sum(estimates.pages(work) for work in works if work.reads)),
+        pages_unknown=sum(work.pages_unknown for work in works if work.reads),
+        worker_seconds=worker_seconds,
+        workers=at_once,
+        seconds=None if worker_seconds is None else worker_seconds / min(at_once, max(1, jobs)),
+    )
 
 
 class Estimates:
@@ -81,16 +168,12 @@ class Estimates:
         guessed = self.pages_per_document(work.tenant_id) * work.pages_unknown if work.pages_unknown else 0.0
         return work.pages + guessed
 
-    def seconds(self, works: Iterable[Work], *, recognised: bool = False) -> float | None:
-        """Worker seconds that it will take; None where nothing tells of some part of it.
-
-        Args:
-            recognised: as of ``seconds_per_page``.
-        """
+    def seconds(self, works: Iterable[Work]) -> float | None:
+        """Worker seconds that it will take; None where nothing tells of some part of it."""
         total, told = 0.0, True
         for work in works:
-            if work.kind == _READING:
-                each, count = self.seconds_per_page(work.tenant_id, recognised=recognised), self.pages(work)
+            if work.reads:
+                each, count = self.seconds_per_page(work.tenant_id, recognised=work.recognises), self.pages(work)
             else:
                 each, count = self.seconds_per_job(work.tenant_id, work.kind), float(work.jobs)
             told = told and (each is not None or not count)
@@ -104,4 +187,4 @@ class Estimates:
 
 def work_left(left: Iterable[LeftJobs]) -> list[Work]:
     """What is left of a campaign as work to be done."""
-    return [Work(part.tenant_id, part.kind, part.jobs, part.pages, part.pages_unknown) for part in left]
+    return [Work(part.tenant_id, part.kind, part.jobs, part.pages, part.pages_unknown, part.mode) for part in left]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from batchproc.core.job import KindSpec, Lane
 from batchproc.ops.reviving import DocumentJob
@@ -86,20 +86,3 @@ class Rejected:
     path: bytes
     failure_code: str
     detail: str
-
-
-@dataclass(slots=True)
-class ImportResult:
-    """All that came of an import, in order: for those that are small enough to be remembered."""
-
-    documents: list[Imported] = field(default_factory=list)
-    rejected: list[Rejected] = field(default_factory=list)
-
-    def add(self, outcomes: Iterable[Imported | Rejected]) -> ImportResult:
-        """Appends ``outcomes`` as they come."""
-        for outcome in outcomes:
-            if isinstance(outcome, Imported):
-                self.documents.append(outcome)
-            else:
-                self.rejected.append(outcome)
-        return self

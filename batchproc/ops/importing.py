@@ -14,12 +14,12 @@ from batchproc.documents.store import DocumentStore
 from batchproc.ops.campaigning import CampaignMaking
 from batchproc.ops.files_below import Unlisted, files_below
 from batchproc.ops.import_batches import Found, ImportBatches, Outcome, storage_gone
-from batchproc.ops.imported import Candidate, Imported, ImportOptions, ImportResult, Rejected
+from batchproc.ops.imported import Candidate, Imported, ImportOptions, Rejected
 from batchproc.ops.manifests import BadLine, read_manifest
 from batchproc.ops.reviving import KIND, ImportJobs
 from batchproc.queue.store import JobStore, Tenant
 
-__all__ = ["KIND", "Import", "ImportOptions", "ImportResult", "Imported", "Rejected", "import_manifest", "import_paths"]
+__all__ = ["KIND", "Import", "ImportOptions", "Imported", "Rejected", "import_manifest", "import_paths"]
 
 
 class Import:

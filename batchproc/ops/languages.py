@@ -12,9 +12,10 @@ from batchproc.core.errors import UsageError
 from batchproc.core.languages import AUTO, Able, named, remedy, wanted
 from batchproc.ocr import detection
 from batchproc.ocr.tessdata import Tessdata
-from batchproc.ops.importing import KIND
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
+
+_READING = "ocr"
 
 
 class LanguageCheck:
@@ -66,7 +67,7 @@ class LanguageCheck:
 
     @cached_property
     def _nodes(self) -> list[Able]:
-        return [node for node in self._jobs.able_nodes(self._connection) if KIND in node.kinds]
+        return [node for node in self._jobs.able_nodes(self._connection) if _READING in node.kinds]
 
 
 def installed(settings: Settings) -> frozenset[str]:

@@ -78,10 +78,11 @@ class Reprocessed:
     pages: Counter[int] = field(default_factory=Counter)
     pages_unknown: Counter[int] = field(default_factory=Counter)
 
-    def work(self, kind: str) -> list[Work]:
+    def work(self, wish: Wish) -> list[Work]:
         """What is to be done of it, by tenant."""
+        mode = wish.args.get("mode")
         return [
-            Work(tenant_id, kind, count, self.pages[tenant_id], self.pages_unknown[tenant_id])
+            Work(tenant_id, wish.kind, count, self.pages[tenant_id], self.pages_unknown[tenant_id], mode)
             for tenant_id, count in sorted(self.jobs.items())
         ]
 
@@ -140,27 +141,29 @@ class Reprocessing:
             self._making.finish(connection)
         return done
 
-    def sample(self, connection: Connection[TupleRow], chosen: Filter, size: int) -> tuple[Filter, int, int]:
-        """Of the documents that fit and would get a job ``size`` at most, from all over the archive; and how many fit.
+    def sample(self, connection: Connection[TupleRow], chosen: Filter, size: int) -> tuple[Filter, Reprocessed]:
+        """Of the documents that fit and would get a job ``size`` at most, from all over the archive.
 
-        The same ones each time: those whose ids have the lowest hashes. Last, how many are left out as ``begun``.
+        The same ones each time: those whose ids have the lowest hashes. Behind them, of all documents, how many would
+        get a ``jobs``, by tenant, with their pages, and how many are ``left_alone``.
 
         Raises:
             UsageError: as ``run``.
         """
         self._require_documents(connection, chosen)
-        reasons: Counter[str | None] = Counter()
+        fitting = Reprocessed()
 
         def candidates() -> Iterator[int]:
             for found in self._batches(connection, chosen):
                 for document in found:
-                    reason = self._reason_against(document)
-                    reasons[reason] += 1
-                    if reason is None:
-                        yield document.document_id
+                    if (reason := self._reason_against(document)) is not None:
+                        fitting.left_alone[reason] += 1
+                        continue
+                    self._measure(document, fitting)
+                    yield document.document_id
 
         sample = heapq.nsmallest(size, candidates(), key=_scattered)
-        return replace(chosen, document_ids=sorted(sample)), reasons[None], reasons[BEGUN]
+        return replace(chosen, document_ids=sorted(sample)), fitting
 
     def _batches(self, connection: Connection[TupleRow], chosen: Filter) -> Iterator[list[Selected]]:
         after = 0

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 
 from batchproc.core.brake import Braked
 from batchproc.core.durations import duration
+from batchproc.core.throughput import rate
 from batchproc.engine.counts import Counts
 from batchproc.engine.node import RunReport
 from batchproc.log import one_line
@@ -160,15 +161,15 @@ def _entries(
     return text
 
 
-def on_screen(entries: Iterable[str], width: int = WIDTH) -> list[str]:
-    """The lines of a summary within ``width`` columns; those that are to be copied, set in by four, stay whole."""
+def on_screen(entries: Iterable[str]) -> list[str]:
+    """The lines of a summary within ``WIDTH`` columns; those that are to be copied, set in by four, stay whole."""
     shown = []
     for line in "\n".join(entries).splitlines():
-        if line.startswith("    ") or cell_len(line) <= width:
+        if line.startswith("    ") or cell_len(line) <= WIDTH:
             shown.append(line)
             continue
         joined = _UNBROKEN.sub(lambda found: found[0].replace(" ", _NO_BREAK), line)
-        wrapped = textwrap.wrap(joined, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        wrapped = textwrap.wrap(joined, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         shown += [part.replace(_NO_BREAK, " ") for part in wrapped]
     return shown
 
@@ -200,23 +201,18 @@ def _rates(report: RunReport, done: Worked | None) -> list[str]:
     seconds = _lasted(report, done)
     if done is None or not report.counts.claimed or seconds <= 0:
         return []
-    parts = []
-    if done.pages:
-        bad = f" ({done.failed_pages:,} failed)" if done.failed_pages else ""
-        parts.append(f"{many(done.pages, 'page')}{bad}, {_rate(done.pages, seconds)}")
-    parts.append(f"{many(report.counts.completed, 'job')}, {_rate(report.counts.completed, seconds)}")
+    bad = f" ({done.failed_pages:,} failed)" if done.failed_pages else ""
+    pages = [(f"{many(done.pages, 'page')}{bad}", rate(done.pages, seconds))] if done.pages else []
+    jobs = (many(report.counts.completed, "job"), rate(report.counts.completed, seconds))
+    took = duration(seconds)
+    if not any(told for _, told in (*pages, jobs)):
+        parts = [" and ".join(what for what, _ in (*pages, jobs)) + f" in {took}"]
+    else:
+        parts = [f"{what}, {told}" if told else f"{what} in {took}" for what, told in (*pages, jobs)]
     busy = _busy(report, done)
     if busy is not None:
         parts.append(f"{many(done.slots or 0, 'worker')} busy {busy:.0%} of the time")
     return ["; ".join(parts)]
-
-
-def _rate(number: int, seconds: float) -> str:
-    for unit, length in (("s", 1), ("min", 60), ("h", 3600)):
-        rate = number / seconds * length
-        if rate >= 1 or unit == "h":
-            break
-    return f"{rate:.1f}/{unit}" if rate < 100 else f"{rate:,.0f}/{unit}"
 
 
 def _some(items: Sequence[T], most: int, told: Callable[[T], str], besides: tuple[str, str]) -> list[str]:
@@ -278,13 +274,18 @@ def _warning(warning: str) -> str:
     return f"warning: {one_line(warning, _TEXT)}"
 
 
+_COMMAND = ": batchproc "
+
+
 def _storages(counts: Counts, most: int) -> list[str]:
     def told(storage: tuple[str, int]) -> str:
         said, jobs = storage
-        wait = "job waits" if jobs == 1 else "jobs wait"
+        # A command that it names stands alone, whole, however long its path is.
+        what, named, command = said.rpartition(_COMMAND)
+        wait, them = ("job waits", "it") if jobs == 1 else ("jobs wait", "them")
         return (
-            f"{one_line(said, _TEXT)} ({jobs:,} {wait}, without an attempt used): mount or mend it, the next run takes"
-            f" {'it' if jobs == 1 else 'them'} up\n    batchproc storage list"
+            f"{one_line(what or said, _TEXT)} ({jobs:,} {wait}, without an attempt used): mount or mend it, the next"
+            f" run takes {them} up\n    batchproc {one_line(command) if named else 'storage list'}"
         )
 
     return _some(counts.storages.most_common(), most, told, _SILENT)

@@ -12,23 +12,32 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.throughput import per, seconds_left
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.inspection_live import Done, LiveInspection
 
 RATE_SECONDS = 60.0
 """Over how long a time rates are told, so that they follow a change of the work."""
-LEAST_RATE_SECONDS = 8.0
-"""Before that a rate would be that of a job or two."""
 QUEUES_SHARE = 0.1
 """Part of the time that counting the queues may take: that reads every job that waits, which may be millions."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What all nodes did in so many seconds."""
+
+    seconds: float = 0.0
+    jobs: int = 0
+    pages: int = 0
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """One look. Rows as ``status --json`` has them; ``queues_at`` is when those were counted.
 
-    Rates are those of all nodes: from what was done between looks, and before two are far enough apart from what the
-    nodes say of themselves; None where neither is known. ``discarded`` counts since the watch began.
+    ``seen`` lately: over the last minute, or since the watch began. Rates are those of all nodes: by what was seen, and
+    before that is a minute by what the nodes say of theirs; None where neither is known. ``seconds_left`` until nothing
+    waits, as it went lately; None where that does not tell. ``discarded`` counts since the watch began.
     """
 
     at: datetime
@@ -39,6 +48,8 @@ class Snapshot:
     jobs_per_minute: float | None = None
     pages_per_minute: float | None = None
     discarded: int = 0
+    seen: Seen = Seen()
+    seconds_left: float | None = None
 
     @property
     def live_nodes(self) -> list[dict[str, Any]]:
@@ -62,6 +73,7 @@ class StatusWatch:
     _since: date | None = None
     _history: deque[Done] = field(default_factory=deque)
     _first: Done | None = None
+    _waited: deque[tuple[float, int]] = field(default_factory=deque)
     _queues: list[dict[str, Any]] = field(default_factory=list)
     _queues_at: datetime | None = None
     _queues_due: float = 0.0
@@ -77,15 +89,20 @@ class StatusWatch:
         nodes = self._inspection.nodes(connection)
         assert self._queues_at is not None
         assert self._first is not None
+        first = self._history[0]
+        seen = Seen((done.at - first.at).total_seconds(), done.attempts - first.attempts, done.pages - first.pages)
+        by_seen = per(60, seen.jobs, seen.seconds)
         return Snapshot(
             at=done.at,
             slots=self._live.slots(connection),
             nodes=nodes,
             queues=self._queues,
             queues_at=self._queues_at,
-            jobs_per_minute=_rate(self._history, "attempts") or told_rate(nodes),
-            pages_per_minute=_rate(self._history, "pages"),
+            jobs_per_minute=told_rate(nodes) if by_seen is None else by_seen,
+            pages_per_minute=per(60, seen.pages, seen.seconds),
             discarded=done.discarded - self._first.discarded,
+            seen=seen,
+            seconds_left=seconds_left(self._waited),
         )
 
     def _done(self, connection: Connection[TupleRow]) -> Done:
@@ -95,7 +112,8 @@ class StatusWatch:
         done = self._live.done(connection, self._since)
         self._first = self._first or done
         self._history.append(done)
-        while (done.at - self._history[0].at).total_seconds() > RATE_SECONDS:
+        # The oldest look stays until another one is as far back.
+        while len(self._history) > 1 and (done.at - self._history[1].at).total_seconds() >= RATE_SECONDS:
             self._history.popleft()
         return done
 
@@ -104,18 +122,26 @@ class StatusWatch:
         if begun < self._queues_due:
             return
         self._queues, self._queues_at = self._inspection.queues(connection), at
+        self._waited.append((at.timestamp(), sum(queue["available"] for queue in self._queues)))
+        while len(self._waited) > 1 and at.timestamp() - self._waited[1][0] >= RATE_SECONDS:
+            self._waited.popleft()
         self._queues_due = self.clock() + (self.clock() - begun) / QUEUES_SHARE
 
 
 def told_rate(nodes: list[dict[str, Any]]) -> float | None:
-    """Jobs a minute of all live nodes, as they say it; None when none says anything."""
-    rates = [node["jobs_per_minute"] for node in nodes if node["alive"] and node["jobs_per_minute"] is not None]
+    """Jobs a minute of all live nodes, as they say it; None when none says anything, or has run for a minute.
+
+    What one says before has been made up from less.
+    """
+    rates = [node["jobs_per_minute"] for node in _telling(nodes) if per(60, 0, node["seconds"]) is not None]
     return sum(rates) if rates else None
 
 
-def _rate(history: deque[Done], name: str) -> float | None:
-    first, last = history[0], history[-1]
-    seconds = (last.at - first.at).total_seconds()
-    if seconds < LEAST_RATE_SECONDS:
-        return None
-    return max(0.0, float(getattr(last, name) - getattr(first, name))) / seconds * 60
+def ended_since(nodes: list[dict[str, Any]]) -> Seen | None:
+    """What live nodes have done since the first of them began; None when none says anything."""
+    telling = _telling(nodes)
+    return Seen(max(n["seconds"] for n in telling), sum(n["ended"] for n in telling)) if telling else None
+
+
+def _telling(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [node for node in nodes if node["alive"] and node["jobs_per_minute"] is not None]

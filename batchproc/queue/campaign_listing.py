@@ -94,7 +94,7 @@ class FailedJobs:
 
 @dataclass(frozen=True, slots=True)
 class LeftJobs:
-    """Jobs of a tenant and kind that have not come to an end.
+    """Jobs of a tenant and kind that have not come to an end, and that name one mode, or none.
 
     ``pages`` are those of the documents whose pages are known; ``pages_unknown`` counts the other documents.
     """
@@ -104,6 +104,14 @@ class LeftJobs:
     jobs: int
     pages: int
     pages_unknown: int
+    mode: str | None
+
+
+class Pace(NamedTuple):
+    """So many documents came to an end in so many seconds."""
+
+    documents: int
+    seconds: float
 
 
 class Used(NamedTuple):
@@ -157,8 +165,8 @@ class CampaignListing:
         cursor = connection.cursor(row_factory=class_row(LeftJobs))
         return cursor.execute(self._sql["campaign_left"], {"campaign_id": campaign_id}).fetchall()
 
-    def rate(self, connection: Connection[TupleRow], campaign_id: int) -> float | None:
-        """Documents of it that were done a second, over the last quarter of an hour; None of fewer than 5.
+    def pace(self, connection: Connection[TupleRow], campaign_id: int) -> Pace | None:
+        """Documents of it that were done lately, over the last quarter of an hour; None of fewer than 5.
 
         Those that somebody cancelled were not.
         """
@@ -167,7 +175,7 @@ class CampaignListing:
         assert row is not None
         documents, seconds = row
         # The time begins with the end of the first of them.
-        return (documents - 1) / seconds if documents >= _FEWEST and seconds > 0 else None
+        return Pace(documents - 1, seconds) if documents >= _FEWEST and seconds > 0 else None
 
     def past(self, connection: Connection[TupleRow], days: int) -> list[Used]:
         """What attempts took on the last ``days`` days, today's among them, by tenant and kind."""

@@ -58,7 +58,7 @@ class Campaigns:
         kind: str | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> int:
-        """See ``JobStore.begin_campaign``.
+        """The id of a new campaign, for jobs that belong together. ``command`` tells what made them.
 
         Args:
             kind: that of its jobs, those apart that follow them.
@@ -124,7 +124,6 @@ class Campaigns:
         *,
         states: Sequence[JobState],
         failure_codes: Sequence[str] | None = None,
-        tenant_id: int | None = None,
     ) -> Iterator[list[CampaignJob]]:
         """The jobs that ended as discarded or cancelled, as ``states`` say, in batches by their ids.
 
@@ -134,7 +133,6 @@ class Campaigns:
             "campaign_id": campaign_id,
             "states": [state.value for state in states],
             "failure_codes": None if failure_codes is None else list(failure_codes),
-            "tenant_id": tenant_id,
             "limit": _BATCH,
         }
         after = 0

@@ -42,9 +42,10 @@ class Changing:
         self._channel = hints.channel(schema)
 
     def retry(self, connection: Connection[TupleRow], job_ids: Sequence[int]) -> dict[int, str]:
-        """As ``JobStore.retry``, but those that are held again are ``retried_held``.
+        """Makes discarded and cancelled jobs available again with fresh budgets, or holds them with their campaign.
 
-        Of jobs with one unique key that cannot wait both, one is ``unwritten``.
+        They are ``retried``, ``retried_held``, or ``superseded`` when a job with their unique key does their work
+        already. Of jobs with one unique key that cannot wait both, one is ``unwritten``.
         """
         require_own_transactions(connection, "a retry of many jobs")
         found: list[tuple[int, str, bool]]
@@ -71,10 +72,19 @@ class Changing:
             failing_kinds: kinds whose jobs fail their document with them.
             told: becomes the result of each.
         """
-        values = {"failing_kinds": sorted(failing_kinds), "result": json.dumps(told)}
+        failing, result = {"failing_kinds": sorted(failing_kinds)}, json.dumps(told)
 
         def write(ids: list[int]) -> list[int]:
-            rows = connection.execute(self._sql["discard_jobs"], values | {"job_ids": ids}).fetchall()
+            with connection.transaction():
+                locked = connection.execute(self._sql["lock_waiting"], failing | {"job_ids": ids}).fetchall()
+                values = {
+                    "job_ids": [job_id for job_id, _ in locked],
+                    "tenant_ids": [tenant_id for _, tenant_id in locked],
+                    "results": [result] * len(locked),
+                    "failure_code": GIVEN_UP,
+                    "run_id": None,  # none has done it, and so none is to tell of it
+                }
+                rows = connection.execute(self._sql["discard_jobs"], failing | values).fetchall()
             return [row[0] for row in rows]
 
         return self._of_waiting(connection, job_ids, DISCARDED, write)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from psycopg import Connection
-from psycopg.rows import TupleRow, dict_row
+from psycopg.rows import BaseRowFactory, TupleRow, dict_row, tuple_row
 
 from batchproc.core.job import JobState
 from batchproc.database import SqlFolder
+from batchproc.queue.campaign_parts import parts_of
+from batchproc.queue.snapshot import one_moment
+
+Row = TypeVar("Row")
 
 _SLICE = 500
 
@@ -48,9 +53,9 @@ class ChosenJobs:
         self._sql = SqlFolder("batchproc.queue", schema)
         self._connection = connection
         now, last_id = self._begin()
+        self._parts = parts_of(chosen.campaign_id, chosen.states) if chosen.states else []
         self._values: dict[str, Any] = {
             "until": last_id,
-            "states": [str(state) for state in chosen.states],
             "tenant_id": chosen.tenant_id,
             "kinds": _listed(chosen.kinds),
             "failure_codes": _listed(chosen.failure_codes),
@@ -68,9 +73,8 @@ class ChosenJobs:
 
     def groups(self) -> list[dict[str, Any]]:
         """``{tenant, kind, state, failure_code, jobs}``, the largest first."""
-        with self._connection.cursor(row_factory=dict_row) as cursor:
-            # Never prepared, here and below: the best plan depends on which points are open.
-            return cursor.execute(self._sql["count_chosen"], self._values | {"after": 0}, prepare=False).fetchall()
+        rows = self._read("count_chosen", {"after": 0}, dict_row)
+        return sorted(rows, key=lambda row: (-row["jobs"], row["tenant"], row["kind"]))
 
     def slices(self) -> Iterator[list[int]]:
         """The ids in ascending order, some hundreds at a time; each slice is read when it is asked for."""
@@ -85,9 +89,19 @@ class ChosenJobs:
         return row[0], row[1]
 
     def _slice(self, after: int) -> list[int]:
-        values = self._values | {"after": after, "limit": _SLICE}
-        rows = self._connection.execute(self._sql["chosen_jobs"], values, prepare=False).fetchall()
-        return [row[0] for row in rows]
+        rows = self._read("chosen_jobs", {"after": after, "limit": _SLICE}, tuple_row)
+        return sorted(row[0] for row in rows)[:_SLICE]
+
+    def _read(self, name: str, more: dict[str, Any], row_factory: BaseRowFactory[Row]) -> list[Row]:
+        """The rows of each part of the states, one part after the other, as of one moment."""
+        rows: list[Row] = []
+        together = one_moment(self._connection) if len(self._parts) > 1 else contextlib.nullcontext()
+        with together, self._connection.cursor(row_factory=row_factory) as cursor:
+            for part in self._parts:
+                values = self._values | more | {"states": part}
+                # Never prepared: the best plan depends on which points are open.
+                rows += cursor.execute(self._sql[name], values, prepare=False).fetchall()
+        return rows
 
 
 def _listed(values: Sequence[str] | None) -> list[str] | None:

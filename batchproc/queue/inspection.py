@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 from datetime import timedelta
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from psycopg import Connection
@@ -12,6 +16,8 @@ from psycopg.rows import TupleRow, dict_row
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, Lane
 from batchproc.database import SqlFolder
+from batchproc.queue.campaign_parts import parts_of
+from batchproc.queue.snapshot import one_moment
 
 
 class Due(NamedTuple):
@@ -45,7 +51,6 @@ class Inspection:
         """Jobs by id, after the id ``after``; their age counts from their end, or else from when they were enqueued."""
         values = {
             "tenant": tenant,
-            "states": list(states),
             "kind": kind,
             "document_id": document_id,
             "failure_code": failure_code,
@@ -55,7 +60,11 @@ class Inspection:
             "after": after,
             "limit": limit,
         }
-        return [_named_lane(row) for row in self._rows(connection, "list_jobs", values)]
+        parts = parts_of(campaign_id, states)
+        with one_moment(connection) if len(parts) > 1 else contextlib.nullcontext():
+            # Never prepared: the best plan depends on which points are open.
+            found = [self._rows(connection, "list_jobs", values | {"states": part}, prepare=False) for part in parts]
+        return [_named_lane(row) for row in islice(merge(*found, key=itemgetter("job_id")), limit)]
 
     def job(self, connection: Connection[TupleRow], job_id: int) -> dict[str, Any]:
         """One job with args, progress and attempts; raises UsageError when there is none."""
@@ -96,9 +105,11 @@ class Inspection:
         values = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
         return Due(**self._rows(connection, "count_due", values)[0])
 
-    def _rows(self, connection: Connection[TupleRow], name: str, values: Any) -> list[dict[str, Any]]:
+    def _rows(
+        self, connection: Connection[TupleRow], name: str, values: Any, *, prepare: bool | None = None
+    ) -> list[dict[str, Any]]:
         with connection.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(self._sql[name], values).fetchall()
+            return cursor.execute(self._sql[name], values, prepare=prepare).fetchall()
 
 
 def _named_lane(row: dict[str, Any]) -> dict[str, Any]:

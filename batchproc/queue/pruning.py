@@ -79,10 +79,6 @@ class Pruning:
     def __init__(self, schema: str) -> None:
         self._sql = SqlFolder("batchproc.queue", schema)
 
-    def prune(self, connection: Connection[TupleRow], older_than: timedelta) -> int:
-        """See ``JobStore.prune``."""
-        return sum((batch.jobs for batch in self.batches(connection, older_than)), Counter[JobState]()).total()
-
     def batches(
         self,
         connection: Connection[TupleRow],
@@ -94,8 +90,8 @@ class Pruning:
         """Deletes what ended longer ago than that, by the database's clock, oldest first, and tells of each batch.
 
         Whoever iterates may rest between batches, or stop: nothing is held meanwhile. The time is that of the first
-        look, so that it ends. A batch may be empty. Usage, documents and their pages stay; so do the nodes and runs
-        unless all jobs are wanted, which then come last.
+        look, so that it ends. A batch may be empty. Attempts go with their jobs; usage, documents and their pages stay;
+        so do the nodes and runs unless all jobs are wanted, which then come last.
 
         Args:
             connection: in autocommit mode, outside transactions.

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from psycopg import Connection, IsolationLevel
+from psycopg import Connection
 from psycopg.rows import TupleRow, dict_row
 
 from batchproc.core.job import Lane
 from batchproc.database import SqlFolder
+from batchproc.queue.snapshot import one_moment
 
 
 class RunHistory:
@@ -88,14 +89,10 @@ class RunHistory:
 
         They are chosen into a temporary table, which goes with the transaction that this opens.
         """
-        before, connection.isolation_level = connection.isolation_level, IsolationLevel.REPEATABLE_READ
         values = {"run_id": run_id, "campaign_id": campaign_id, "since": since, "until": until}
-        try:
-            with connection.transaction():
-                connection.execute(self._sql["report_attempts"], values)
-                yield Attempts(connection, self._sql, since)
-        finally:
-            connection.isolation_level = before
+        with one_moment(connection):
+            connection.execute(self._sql["report_attempts"], values)
+            yield Attempts(connection, self._sql, since)
 
 
 class Attempts:

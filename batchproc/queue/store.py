@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -32,7 +31,6 @@ from batchproc.queue.new_jobs import (
     unknown_owner,
     unstorable,
 )
-from batchproc.queue.pruning import Pruning
 from batchproc.queue.trace_context import current_traceparent
 from batchproc.queue.unserved import able_nodes
 
@@ -69,7 +67,6 @@ class JobStore:
         self._cancelling = Cancelling(schema)
         self._campaigns = Campaigns(schema)
         self._copying = Copying(schema)
-        self._pruning = Pruning(schema)
 
     def enqueue(self, connection: Connection[TupleRow], job: NewJob, spec: KindSpec | None = None) -> Enqueued:
         """Adds one job in the caller's transaction.
@@ -215,26 +212,6 @@ class JobStore:
         """What the nodes that live can do."""
         return able_nodes(connection, self._sql)
 
-    def retry(self, connection: Connection[TupleRow], job_ids: list[int]) -> list[tuple[int, str]]:
-        """Makes discarded and cancelled jobs available again with fresh budgets, or holds them with their campaign.
-
-        Returns:
-            Per id found (job_id, what happened): ``retried``, or the state that kept it from being retried, or
-            ``superseded`` when a job with its unique key does its work already.
-
-        Raises:
-            UsageError: a job with the unique key of one of these was enqueued at the same moment.
-        """
-        try:
-            rows = connection.execute(self._sql["retry_jobs"], [job_ids]).fetchall()
-        except psycopg.errors.UniqueViolation:
-            raise UsageError(
-                "a job with the unique key of one of these was enqueued at the same moment",
-                "nothing was retried; retry them again",
-            ) from None
-        connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
-        return [(row[0], row[1]) for row in rows]
-
     def cancel(self, connection: Connection[TupleRow], job_ids: Iterable[int]) -> list[tuple[int, str]]:
         """Cancels jobs: those that wait at once, those that run as soon as their nodes have seen the request.
 
@@ -251,22 +228,6 @@ class JobStore:
             that the database refused to change: ask again.
         """
         return self._cancelling.cancel(connection, job_ids)
-
-    def begin_campaign(
-        self,
-        connection: Connection[TupleRow],
-        command: str,
-        *,
-        kind: str | None = None,
-        scope: Mapping[str, Any] | None = None,
-    ) -> int:
-        """The id of a new campaign, for jobs that belong together. ``command`` tells what made them.
-
-        Args:
-            kind: that of its jobs, those apart that follow them.
-            scope: whose documents were chosen, such as ``{"tenant": "acme"}``; empty for those of all.
-        """
-        return self._campaigns.begin(connection, command, kind=kind, scope=scope)
 
     def hold(self, connection: Connection[TupleRow], campaign_id: int) -> int:
         """Pauses a campaign and returns how many jobs are held now that waited.
@@ -295,17 +256,6 @@ class JobStore:
             UsageError: there is no such campaign.
         """
         return self._campaigns.release(connection, campaign_id)
-
-    def prune(self, connection: Connection[TupleRow], older_than: timedelta) -> int:
-        """Deletes jobs that ended longer ago than that, by the database's clock, and returns how many.
-
-        Their attempts go with them; documents, their pages and ``usage_daily`` stay. Commits in small batches; what
-        somebody holds is left to the next prune.
-
-        Args:
-            connection: in autocommit mode, outside transactions.
-        """
-        return self._pruning.prune(connection, older_than)
 
     def _hinted_values(self, job: NewJob, spec: KindSpec | None) -> dict[str, Any]:
         return self._values(job, spec) | {

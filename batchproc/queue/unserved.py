@@ -108,10 +108,11 @@ class Servings:
             "job_ids": [job.job_id for job in jobs],
             "tenant_ids": [job.tenant_id for job in jobs],
             "results": [json.dumps({"missing_languages": sorted(job.lacking)}) for job in jobs],
+            "failure_code": FAILURE_CODE,
             "run_id": run_id,
             "failing_kinds": [name for name, spec in self._specs.items() if spec.fails_document],
         }
-        return {row[0] for row in connection.execute(self._sql["discard_missing"], values).fetchall()}
+        return {row[0] for row in connection.execute(self._sql["discard_jobs"], values).fetchall()}
 
 
 def able_nodes(connection: Connection[TupleRow], sql: SqlFolder) -> list[Able]:

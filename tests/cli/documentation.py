@@ -186,7 +186,8 @@ def code_of(page: Path) -> Iterator[str]:
             yield from (line.removeprefix("$ ") for line in fence.text.splitlines() if line.startswith("$ "))
     text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     yield from (line.strip() for line in re.findall(r"^ {4,}\S.*$", text, re.MULTILINE))
-    yield from re.findall(r"`([^`\n]+)`", text)
+    for paragraph in re.split(r"\n\s*\n", text):
+        yield from re.findall(r"`([^`]+)`", re.sub(r"\s*\n\s*", " ", paragraph))  # one may go over the end of a line
 
 
 def command_lines(page: Path) -> Iterator[str]:

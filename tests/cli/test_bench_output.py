@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from batchproc.cli import commands as known
 from batchproc.cli.bench_common import show
 from batchproc.cli.filters import FiniteRange
 from batchproc.cli.main import cli
@@ -29,7 +28,6 @@ RUNS = [
 
 def commands() -> Iterator[click.Context]:
     """Of every command."""
-    known.register(cli)
     return below(cli)
 
 

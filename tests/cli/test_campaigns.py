@@ -19,7 +19,7 @@ from batchproc.ops.campaigning import CampaignCancelled, Campaigning, Retried
 from batchproc.ops.changing_jobs import Cancel
 from batchproc.ops.reverting import Reverted, Reverting
 from batchproc.queue import campaigns as campaign_statements
-from batchproc.queue.campaign_listing import CampaignListing
+from batchproc.queue.campaign_listing import CampaignListing, Pace
 from tests.handlers.running_job import Conn, add_document, add_tenant
 
 ROW_KEYS = [
@@ -44,8 +44,10 @@ SHOW_KEYS = [
     "jobs",
     "failures",
     "pages_left",
+    "pages_unknown",
     "worker_seconds_left",
     "slots",
+    "workers",
     "documents_per_minute",
     "seconds_left",
     "seconds_left_by",
@@ -162,7 +164,7 @@ def test_a_campaign_is_shown_with_what_is_left_of_it(shell: Shell) -> None:
         "cancelled": 0,
     }
     assert (shown["pages_left"], shown["worker_seconds_left"], shown["slots"]) == (18, 27.0, 0)
-    assert (shown["seconds_left"], shown["seconds_left_by"]) == (None, None)
+    assert (shown["seconds_left"], shown["seconds_left_by"], shown["workers"]) == (13.5, "estimate", 2)
     assert shown["failures"] == [
         {"tenant": "acme", "kind": "ocr", "failure_code": "own_code", "jobs": 3},
         {"tenant": "acme", "kind": "ocr", "failure_code": "encrypted", "jobs": 1},
@@ -172,8 +174,12 @@ def test_a_campaign_is_shown_with_what_is_left_of_it(shell: Shell) -> None:
     told = dict(line.split(None, 1) for line in lines[:5])
     assert (told["campaign"], told["command"]) == ("1, waiting", "reprocess --tenant acme")
     assert told["documents"] == "6 of 12 done (50%)"
-    assert "work left     18 pages, 27 s of one worker" in lines
-    assert "time left     no node runs: batchproc run" in lines
+    assert "work left     18 pages, 27 s of one worker (1.5 s a page lately)" in lines
+    time_left = lines.index("time left     about 14 s with 2 workers and nothing else to do")
+    assert lines[time_left : time_left + 2] == [
+        "time left     about 14 s with 2 workers and nothing else to do",
+        "              no node runs: batchproc run",
+    ]
     assert lines[-1] == "to try them again: batchproc campaigns retry 1"
     assert max(map(len, lines)) <= 80
 
@@ -186,7 +192,7 @@ def test_the_time_left_is_estimated_for_the_slots_there_are_and_then_by_the_rate
     )
     shown = shell.json("show", "1")
     assert (shown["seconds_left"], shown["seconds_left_by"]) == (12 * 3 * 1.5 / 4, "estimate")
-    assert "time left     about 14 s, with 4 slots and nothing else to do" in shell.lines("show", "1")
+    assert "time left     about 14 s with 4 workers and nothing else to do" in shell.lines("show", "1")
     shell.end("completed", 6)
     shell.sql(
         "update batchproc.processing_jobs set finished_at = clock_timestamp() - interval '1 min' * job_id"
@@ -203,8 +209,24 @@ def test_the_time_left_is_estimated_for_the_slots_there_are_and_then_by_the_rate
     ("a_minute", "told"), [(15_000.0, "15,000"), (1234.5, "1,234"), (99.96, "100"), (74.04, "74"), (5 / 6, "0.833")]
 )
 def test_a_rate_is_shown_in_digits(shell: Shell, monkeypatch: pytest.MonkeyPatch, a_minute: float, told: str) -> None:
-    monkeypatch.setattr(CampaignListing, "rate", lambda *_: a_minute / 60)
+    monkeypatch.setattr(CampaignListing, "pace", lambda *_: Pace(round(a_minute * 600), 36_000.0))
     assert f"rate          {told} documents a minute" in shell.lines("show", "1")
+
+
+def test_what_was_done_in_a_few_seconds_is_told_as_that_and_promises_nothing(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.usage(150.0, 100)
+    monkeypatch.setattr(CampaignListing, "slots", lambda *_: 2)
+    monkeypatch.setattr(CampaignListing, "pace", lambda *_: Pace(7, 2.0))
+    shown = shell.json("show", "1")
+    assert (shown["documents_per_minute"], shown["seconds_left_by"]) == (None, "estimate")
+    lines = shell.lines("show", "1")
+    assert "rate          7 documents in 2.0 s" in lines
+    assert "time left     about 27 s with 2 workers and nothing else to do" in lines
+    monkeypatch.setattr(CampaignListing, "pace", lambda *_: Pace(7, 21.0))
+    shown = shell.json("show", "1")
+    assert (shown["documents_per_minute"], shown["seconds_left_by"], shown["seconds_left"]) == (None, "rate", 36.0)
 
 
 def test_a_campaign_whose_command_was_cut_short_says_so(shell: Shell) -> None:

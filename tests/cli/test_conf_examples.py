@@ -59,7 +59,6 @@ def commands() -> list[str]:
 def test_every_command_can_be_parsed(command: str) -> None:
     program, *words = shlex.split(command)
     assert program == PROGRAM
-    main._register()
     with click.Context(main.cli) as context:
         name, found, rest = main.cli.resolve_command(context, words)
         while isinstance(found, click.Group):

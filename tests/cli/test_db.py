@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from click.testing import CliRunner, Result
 
-from batchproc.cli.db import db
+from batchproc.cli.main import cli
 from batchproc.core.errors import UsageError
 from batchproc.database import connect
 from batchproc.embedded import EmbeddedServer
@@ -37,7 +37,7 @@ def home(module_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(db, arguments, catch_exceptions=False)
+    return CliRunner().invoke(cli, ["db", *arguments], catch_exceptions=False)
 
 
 def test_a_server_is_started_shown_and_stopped(home: Path) -> None:
@@ -66,8 +66,8 @@ def test_dump_and_restore_start_the_server_themselves(home: Path, tmp_path: Path
 
 
 def test_psql_gets_the_arguments(home: Path) -> None:
-    command = "from batchproc.cli.db import db; db()"
-    arguments = ["psql", "-At", "-c", "select current_user, current_database()"]
+    command = "from batchproc.cli.main import cli; cli()"
+    arguments = ["db", "psql", "-At", "-c", "select current_user, current_database()"]
     called = subprocess.run(
         [sys.executable, "-c", command, *arguments], capture_output=True, text=True, timeout=60, check=False
     )

@@ -1,4 +1,4 @@
-"""The pages of ``batchproc/docs``: their sessions, commands, queries and examples are run."""
+"""The pages of ``batchproc/docs``: their sessions, queries and examples are run. (Commands: test_told_commands.py.)"""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 
-from batchproc.cli import commands
 from batchproc.cli.main import cli
 from batchproc.database import connect
 from tests.cli import settings_reference
@@ -22,7 +19,6 @@ from tests.cli.documentation import (
     PAGES,
     README,
     REPO,
-    Session,
     check_sessions,
     code_of,
     fences,
@@ -32,9 +28,6 @@ from tests.cli.documentation import (
 
 DOCS = REPO / "batchproc" / "docs"
 SCHEMA, OPERATING = DOCS / "schema.md", DOCS / "operating.md"
-
-# They go on for good, take the machine for minutes, need a terminal, or are about another server than the tests'.
-NOT_RUN = {"bench", "demo", "db", "status --watch", "run --forever", "import --watch", "run --once 12 --in-process"}
 
 
 def with_sessions() -> list[Path]:
@@ -47,69 +40,15 @@ def test_the_sessions_of_a_page(page: Path, tmp_path: Path, database_url: str) -
     check_sessions(page, session_of(page, tmp_path, database_url))
 
 
-# -- commands that stand alone
-
-
-def lines_of(page: Path) -> list[str]:
-    """The command lines in the blocks of a page that are no sessions."""
-    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    found = re.findall(r"^ {4,}(?:bin/)?batchproc ([a-z-].*)$", text, re.MULTILINE)
-    return [re.split(r"\s{2,}", line)[0].strip() for line in found]
-
-
-LINES = sorted({line for page in PAGES for line in lines_of(page)})
-
-
-def is_run(line: str) -> bool:
-    return not any(line.startswith(start) and set(start.split()) <= set(line.split()) for start in NOT_RUN)
-
-
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory, template_databases: Any) -> Iterator[Session]:
-    """A reader with the tenant acme, its scans read, and the handlers of the pages."""
-    folder = tmp_path_factory.mktemp("reader")
-    with template_databases.new() as url:
-        session = session_of(README, folder, url)
-        examples = [fence.text for fence in fences(HANDLERS) if "@handler" in fence.text]
-        (folder / "srv" / "thumbnails").mkdir()
-        (folder / "srv" / "batchproc" / "thumbnail_example.py").write_text(
-            examples[0].replace("/srv/", f"{folder}/srv/"), "utf-8"
-        )
-        conf = folder / "srv" / "batchproc" / "more.yaml"
-        conf.write_text("handlers: [archive_handlers, thumbnail_example]\n")
-        session.environment |= {"PYTHONPATH": str(conf.parent), "BATCHPROC_CONF": str(conf)}
-        (folder / "scan.pdf").write_bytes((folder / "srv" / "scans" / "lease.pdf").read_bytes())
-        prepared = ["bin/batchproc tenants add acme", "bin/batchproc import /srv/scans --tenant acme", "bin/batchproc"]
-        assert [code for code, _ in session.run(prepared)] == [0, 0, 1]
-        yield session
-
-
-@pytest.mark.parametrize("line", [line for line in LINES if is_run(line)])
-def test_a_command_of_the_pages_runs(line: str, reader: Session) -> None:
-    """It does what it says, or says in one line that something of the reader's is not there."""
-    line = re.sub(r"(?<!\S)(--document|--once|(?:jobs|documents) \w+) \d+", r"\1 3", line)  # those that are there
-    line = re.sub(r"(?<!\S)(--campaign|campaigns \w+) \d+", r"\1 1", line)
-    [(code, said)] = reader.run([f"bin/batchproc {line} </dev/null"])
-    assert "Traceback" not in said, said
-    assert "Usage:" not in said, said
-    if "run --once 3" in line:
-        assert (code, "does not wait to be run" in said) == (2, True)
-    elif line == "jobs retry 3":
-        assert (code, "left as it is" in said) == (0, True)
-    else:
-        assert code == 0, said
-
-
-def test_commands_stand_in_the_pages() -> None:
-    assert len([line for line in LINES if is_run(line)]) > 15
-
-
 # -- what is shown as code
 
 
 @pytest.mark.parametrize("command", ["bin/test", "python -m pytest"])
-def test_the_commands_that_run_the_example_work(command: str, tmp_path: Path) -> None:
-    """As the page has them; ``bin/test`` with this environment instead of one that it would have to install."""
+def test_the_commands_that_run_the_example_work(command: str, tmp_path: Path, server_url: str) -> None:
+    """As the page has them; ``bin/test`` with this environment instead of one that it would have to install.
+
+    Once with the server that is named, and once with one of their own.
+    """
     assert f"\n    {command} /srv/batchproc\n" in HANDLERS.read_text("utf-8")
     _write_the_example(tmp_path)
     (tmp_path / "bin").mkdir()
@@ -119,10 +58,11 @@ def test_the_commands_that_run_the_example_work(command: str, tmp_path: Path) ->
     assert changed != script
     (tmp_path / "bin" / "test").write_text(changed)
     words = ["bash", "bin/test"] if command == "bin/test" else [sys.executable, "-m", "pytest"]
-    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment = bare if command == "bin/test" else bare | {"PYTHONPATH": str(REPO)}  # as if it was installed
+    theirs = ("PYTHONPATH", "BATCHPROC_TEST_DATABASE_URL")
+    bare = {name: value for name, value in os.environ.items() if name not in theirs}  # as if it was installed
+    more = {"BATCHPROC_TEST_DATABASE_URL": server_url} if command == "bin/test" else {"PYTHONPATH": str(REPO)}
     ran = subprocess.run(
-        [*words, str(tmp_path)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100
+        [*words, str(tmp_path)], cwd=tmp_path, env=bare | more, capture_output=True, text=True, timeout=100
     )
     assert "3 passed" in ran.stdout, ran.stdout + ran.stderr
 
@@ -173,7 +113,6 @@ def test_the_table_of_settings_is_that_of_the_code() -> None:
 
 
 def test_every_command_is_named_in_the_pages() -> None:
-    commands.register(cli)
     told = " ".join(code for page in PAGES for code in code_of(page))
     names = {name for name, command in cli.commands.items() if not isinstance(command, click.Group)}
     groups = {name for name, command in cli.commands.items() if isinstance(command, click.Group)}

@@ -8,14 +8,13 @@ import pwd
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from batchproc.cli.main import run
 from batchproc.core.job import NewJob
 from batchproc.database import connect
 from batchproc.queue.store import JobStore
+from tests.cli.shell import Shell
 from tests.documents.revising import FAILED, SPEC, Revising, page
 from tests.engine.running import Bench
 from tests.handlers.running_job import Conn, add_document, add_tenant, add_text
@@ -41,25 +40,6 @@ def connection(database_url: str) -> Iterator[Conn]:
 def document(connection: Conn) -> Revising:
     tenant = add_tenant(connection, "acme")
     return Revising(connection, tenant, add_document(connection, tenant))
-
-
-class Shell:
-    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
-        self._url = url
-        self._capture = capture
-        self.out = self.err = ""
-
-    def run(self, *arguments: str | int | Path) -> int:
-        """The exit code; what was printed is in ``out`` and ``err``."""
-        self._capture.readouterr()
-        code = run(["--database", self._url, *map(str, arguments)])
-        self.out, self.err = self._capture.readouterr()
-        return code
-
-    def json(self, *arguments: str | int | Path) -> Any:
-        assert self.run(*arguments, "--json") == 0, self.err
-        assert self.out.count("\n") == 1
-        return json.loads(self.out)
 
 
 @pytest.fixture
@@ -153,7 +133,7 @@ def test_diff_counts_words_by_page_and_in_sum(shell: Shell, document: Revising) 
         "   3     2       0\n"
         "\n"
         "lost:\n"
-        "  \\x1b[31m  br4vo\n"
+        "  and 2 that look like noise; --all names them\n"
         "\n"
         "gained:\n"
         "  bravo\n"
@@ -170,8 +150,22 @@ def test_diff_counts_words_by_page_and_in_sum(shell: Shell, document: Revising) 
     )
 
 
+def test_diff_names_what_a_person_cares_about_first(shell: Shell, document: Revising) -> None:
+    document.read(page("~ ~ ~ | 1 tl 4Rn7l RE-2024/17 1.204,50 1.204,50 Rechnung Betrag Betrag \x1b[31m"))
+    document.read(page("nichts"))
+    assert shell.run("documents", "diff", document.document_id) == 0
+    lost = "\nlost:\n  Betrag (2x)  Rechnung  1.204,50 (2x)  RE-2024/17\n"
+    assert f"{lost}  and 8 that look like noise; --all names them\n\ngained:\n  nichts\n" in shell.out
+    assert shell.run("documents", "diff", document.document_id, "--all") == 0
+    assert f"{lost}  like noise: ~ (3x)  \\x1b[31m  1  4Rn7l  tl  |\n\ngained:\n  nichts\n" in shell.out
+    found = shell.json("documents", "diff", document.document_id)
+    assert shell.json("documents", "diff", document.document_id, "--all") == found
+    assert list(found["lost_words"].items())[:3] == [("~", 3), ("1.204,50", 2), ("Betrag", 2)]
+    assert sum(found["lost_words"].values()) == found["lost"] == 14
+
+
 def test_what_diff_names_is_bounded(shell: Shell, document: Revising) -> None:
-    document.read(page(" ".join(f"word{number:03}" for number in range(200)) + " " + "x" * 5000))
+    document.read(page(" ".join(f"word{number:03}" for number in range(200)) + " " + "xo" * 2500))
     document.read(page("nothing"))
     found = shell.json("documents", "diff", document.document_id, "--words", 3)
     assert (found["lost"], found["lost_words"]) == (201, {"word000": 1, "word001": 1, "word002": 1})

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from batchproc.cli import commands, main
+from batchproc.cli import main
 from batchproc.cli.examples import EXAMPLES
 from batchproc.cli.main import cli
 from tests.cli.documentation import problem_with
-
-commands.register(cli)
 
 
 def tree(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
@@ -56,29 +52,6 @@ def test_every_example_is_of_a_command_that_exists() -> None:
     assert set(EXAMPLES) - set(COMMANDS) == set()
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["batchproc", "ki"], {"kinds"}),
-        (["batchproc", "--onc"], {"--once"}),
-        (["batchproc", "--conf", "site.yaml", "kinds", "s"], {"set", "show"}),
-        (["batchproc", "run", "--lane", ""], {"interactive", "bulk"}),
-        (["batchproc", "completion", ""], {"bash", "zsh", "fish"}),
-    ],
-)
-def test_a_shell_is_told_what_may_come(words: list[str], expected: set[str]) -> None:
-    told = _completed(words)
-    assert {line.split(",", 1)[1] for line in told.splitlines() if line} == expected
-
-
-def _completed(words: list[str]) -> str:
-    asked = {"_BATCHPROC_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-    command = [sys.executable, "-m", "batchproc"]
-    return subprocess.run(
-        command, env={**os.environ, **asked}, capture_output=True, text=True, check=True, timeout=60
-    ).stdout
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_scripts_of_the_shells_are_valid(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main.run(["completion", shell]) == 0
@@ -89,14 +62,3 @@ def test_the_scripts_of_the_shells_are_valid(shell: str, capsys: pytest.CaptureF
     file = tmp_path / "completion"
     file.write_text(script)
     subprocess.run([shell, "-n", str(file)], check=True, timeout=30)
-
-
-def test_bash_completes_with_it(tmp_path: Path) -> None:
-    program = tmp_path / "batchproc"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m batchproc "$@"\n')
-    program.chmod(0o755)
-    script = "source <(batchproc completion bash); COMP_WORDS=(batchproc kinds s); COMP_CWORD=2; "
-    script += '_batchproc_completion batchproc s kinds; echo "${COMPREPLY[*]}"'
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    said = subprocess.check_output(["bash", "-c", script], env=environment, text=True, timeout=60)
-    assert said.split() == ["set", "show"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from batchproc.cli.main import run
 from batchproc.database import connect
 from batchproc.documents.store import DocumentStore, Tag
+from tests.cli.shell import Shell
 from tests.handlers.running_job import Conn, add_tenant, add_text
 
 
@@ -23,28 +21,9 @@ def connection(database_url: str) -> Iterator[Conn]:
         yield opened
 
 
-class Shell:
-    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
-        self._url = url
-        self._capture = capture
-        self.out = self.err = ""
-
-    def run(self, *arguments: str) -> int:
-        """The exit code; what was printed is in ``out`` and ``err``."""
-        self._capture.readouterr()
-        code = run(["--database", self._url, *arguments])
-        self.out, self.err = self._capture.readouterr()
-        return code
-
-    def json(self, *arguments: str) -> Any:
-        self.run(*arguments, "--json")
-        assert self.out.count("\n") == 1
-        return json.loads(self.out)
-
-
 @pytest.fixture
 def shell(database_url: str, connection: Conn, capfd: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(database_url, capfd)
+    return Shell(database_url, capfd, codes=(0, 1))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from batchproc.cli.main import run
 from batchproc.engine.node import RunOptions
 from tests.engine.running import Bench, alive, bench_on
 from tests.faults.command import started_run
+from tests.queue.helpers import CAMPAIGNS
 from tests.waiting import wait_until
 
 KILLED_WITHIN = 1.5  # a second, and what the command itself takes to begin
@@ -126,7 +127,7 @@ def test_a_superseded_job_is_chosen_by_its_code_alone(shell: Shell) -> None:
 
 
 def test_a_cancelled_campaign_is_taken_back_by_the_command_that_was_told(shell: Shell) -> None:
-    campaign = shell.bench.jobs.begin_campaign(shell.bench.connection, "reprocess --all")
+    campaign = CAMPAIGNS.begin(shell.bench.connection, "reprocess --all")
     for _ in range(12):
         shell.bench.enqueue(shell.acme, "t_quick", campaign_id=campaign)
 

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,23 @@ def test_human_line_has_time_level_message_and_what_is_bound(capfd: pytest.Captu
     out, err = capfd.readouterr()
     assert out == ""
     assert re.fullmatch(r"\d\d:\d\d:\d\d info    page 3 of 7 \{x\} \[job_id=42 tenant=acme kind=ocr slot=2\]\n", err)
+
+
+@pytest.mark.parametrize("lines", ["human", "json"])
+@pytest.mark.parametrize(("level", "shown"), [("info", False), ("debug", True)])
+def test_where_what_was_expected_came_about_is_shown_at_level_debug_alone(
+    level: str, lines: Literal["human", "json"], shown: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log.setup(level, lines)
+    try:
+        fail("as declared")
+    except ValueError as error:
+        logger.opt(exception=error).info("the handler raised")
+    told = capfd.readouterr().err
+    assert "the handler raised" in told
+    assert ("Traceback" in told) is shown
+    log_failure("nobody declared this")
+    assert "Traceback" in capfd.readouterr().err
 
 
 def test_json_line_is_one_object(capfd: pytest.CaptureFixture[str]) -> None:

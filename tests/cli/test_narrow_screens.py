@@ -12,6 +12,7 @@ from batchproc.engine.node import RunOptions
 from tests.cli.test_commands import Command, batchproc
 from tests.cli.test_status import bench
 from tests.engine.running import Bench
+from tests.queue.helpers import CAMPAIGNS, retry
 
 __all__ = ["batchproc", "bench"]
 
@@ -31,7 +32,7 @@ def show_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def archive(bench: Bench) -> None:
     """A document of a long path, and of a tenant with a long name a job that was given up on twice, after a retry."""
     tenant = bench.tenant("stadtwerke-weimar-nord")
-    campaign = bench.jobs.begin_campaign(bench.connection, "reprocess --tenant stadtwerke-weimar-nord --status partial")
+    campaign = CAMPAIGNS.begin(bench.connection, "reprocess --tenant stadtwerke-weimar-nord --status partial")
     bench.connection.execute(
         "insert into batchproc.documents (tenant_id, root, path, sha256, bytes, title)"
         " values (%s, '/srv/archive', %s, sha256('x'), 1, %s)",
@@ -42,7 +43,7 @@ def archive(bench: Bench) -> None:
     bench.connection.execute(
         "update batchproc.job_attempts set detail = %s", ["the detail of a failure " * 9 + "and its end"]
     )
-    bench.jobs.retry(bench.connection, [job])
+    retry(bench.connection, [job])
     bench.run(RunOptions(workers=1))
 
 

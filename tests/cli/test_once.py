@@ -88,14 +88,36 @@ def test_a_failed_job_shows_its_traceback_log_time_and_memory(
     assert f"job_id={job} tenant=acme kind=t_fail attempt=1" in shown.err
 
 
-def test_a_declared_failure_shows_where_it_was_raised(batchproc: Command) -> None:
+def test_a_declared_failure_shows_its_code_detail_and_what_to_do_without_a_traceback(
+    batchproc: Command, database_url: str, tmp_path: Path
+) -> None:
     batchproc("tenants", "add", "acme")
-    job = batchproc("enqueue", "t_declared", "--tenant", "acme", "--json").json["job_id"]
+    for kind in ("t_declared", "t_declared", "t_gone"):
+        batchproc("enqueue", kind, "--tenant", "acme")
+    for number, shown in enumerate(
+        (ran(database_url, tmp_path, "run", "--once", "1"), batchproc("run", "--once", "2", "--in-process")), start=1
+    ):
+        assert f"job {number} t_declared: failed (permanent) no_luck: Failure at job_handlers.py" in shown.out
+        assert "; page 3 of 7 after" in shown.out
+        assert f"acme: 1 job failed: no_luck: see: batchproc jobs show {number}" in shown.out
+        assert "Traceback" not in shown.out + shown.err
+    later = batchproc("run", "--once", "3", "--in-process")
+    assert "not_yet: Failure at job_handlers.py" in later.out
+    assert "; its volume is on its way after" in later.out
+    assert "it will be tried again: batchproc why 3 tells when" in later.out
+    assert "Traceback" not in later.out + later.err
 
-    [attempt] = batchproc("run", "--once", str(job), "--json").json["attempts"]
 
+def test_with_v_or_json_a_declared_failure_shows_where_it_was_raised(batchproc: Command) -> None:
+    batchproc("tenants", "add", "acme")
+    for _ in range(2):
+        batchproc("enqueue", "t_declared", "--tenant", "acme")
+
+    raised = 'raise Failure("no_luck", detail="page 3 of 7")'
+    assert raised in batchproc("-v", "run", "--once", "1", "--in-process").err
+    [attempt] = batchproc("run", "--once", "2", "--json").json["attempts"]
     assert (attempt["outcome"], attempt["failure_code"], attempt["detail"]) == ("failed", "no_luck", "page 3 of 7")
-    assert 'raise Failure("no_luck", detail="page 3 of 7")' in attempt["traceback"]
+    assert raised in attempt["traceback"]
     assert attempt["peak_bytes"] > 10_000_000
     assert attempt["processor_seconds"] >= 0
 
@@ -199,9 +221,12 @@ def test_a_kind_of_ones_own_is_done_behind_the_reading(batchproc: Command, scan:
 def test_a_damaged_file_fails_by_name_and_in_process_too(batchproc: Command, database_url: str, tmp_path: Path) -> None:
     broken = tmp_path / "broken.pdf"
     broken_pdf(broken)
-    for more in ((), ("--in-process",)):
-        shown = batchproc("run", "--once", "--file", str(broken), "--json", *more)
-        assert (shown.code, shown.json["status"], shown.json["failure_code"]) == (1, "failed", "unreadable_file")
+    shown = ran(database_url, tmp_path, "run", "--once", "--file", str(broken))
+    assert "failed (permanent) unreadable_file" in shown.out
+    assert "  what to do: scan it again\n" in shown.out
+    assert "Traceback" not in shown.out + shown.err
+    told = batchproc("run", "--once", "--file", str(broken), "--json", "--in-process")
+    assert (told.code, told.json["status"], told.json["failure_code"]) == (1, "failed", "unreadable_file")
     assert trials(database_url) == []
 
 

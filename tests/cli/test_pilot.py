@@ -17,6 +17,7 @@ from batchproc.core.job import Lane
 from batchproc.database import connect
 from batchproc.engine.ready import Scope
 from batchproc.ops.campaign_result import collected
+from batchproc.ops.estimates import Estimate
 from batchproc.ops.reprocessing import Reprocessed
 from batchproc.queue.campaign_listing import FailedJobs
 from tests.documents.revising import Revising
@@ -133,8 +134,10 @@ def test_what_a_job_has_begun_to_read_is_left_out_and_counted(shell: Shell, conn
 def test_what_is_left_out_is_told_with_the_result() -> None:
     done = Reprocessed(enqueued=2, campaign_id=7, left_alone=Counter(begun=3))
     line = "left out      3 that a job has begun to read, and not ended"
-    assert line in told(Pilot(done, 2, Scope()), collected([READ]), [], 0)
-    assert told(Pilot(Reprocessed(left_alone=Counter(begun=3)), 0, Scope()), collected([]), [], 0)[-1] == line
+    whole = Estimate(2, 0, None, 1, None)
+    assert line in told(Pilot(done, 2, Scope()), collected([READ]), [], 0, whole)
+    nothing = Pilot(Reprocessed(left_alone=Counter(begun=3)), 0, Scope())
+    assert told(nothing, collected([]), [], 0, whole)[-1] == line
 
 
 @pytest.mark.parametrize(
@@ -171,19 +174,25 @@ def test_what_is_told_fits_a_screen_and_says_what_is_left() -> None:
     result = collected([READ] * 100)
     result.words_gained, result.words_lost = 812, 95
     failed = [FailedJobs("acme", "ocr", "encrypted", 3), FailedJobs("beta", "ocr", "encrypted", 1)]
-    lines = told(Pilot(done, 12_345, Scope()), result, failed, 96)
+    whole = Estimate(31_944, 45, 18_540.0, 8, 2317.5)
+    lines = told(Pilot(done, 12_345, Scope()), result, failed, 96, whole)
     assert lines[0] == "campaign 7: a pilot of 200 documents, of 12,345 that fit"
-    assert lines[-3:] == [
+    assert lines[-6:] == [
         "not read      encrypted 4",
         "still to read 96: batchproc run, then batchproc campaigns show 7",
-        "all that fit  about 100,000 words gained, 12,000 lost, 5 h 09 min of one worker",
+        "all that fit  about 100,000 words gained, 12,000 lost",
+        "              31,944 pages, 5 h 09 min of one worker (0.58 s a page lately)",
+        "              45 documents have not been read, and count as others do",
+        "              about 39 min with 8 workers and nothing else to do",
     ]
+    unread = told(Pilot(done, 12_345, Scope()), collected([]), failed, 96, whole)
+    assert unread[-3] == "all that fit  31,944 pages, 5 h 09 min of one worker (0.58 s a page lately)"
     assert all(len(line) <= 80 for line in lines)
 
 
 def test_where_nothing_is_to_be_read_that_is_told() -> None:
     waiting = Reprocessed(already_queued=2)
-    assert told(Pilot(waiting, 2, Scope()), collected([]), [], 0) == [
+    assert told(Pilot(waiting, 2, Scope()), collected([]), [], 0, Estimate(2, 0, None, 1, None)) == [
         "no documents to read as a pilot; 2 wait as another pilot's"
     ]
 

@@ -15,17 +15,20 @@ CLAIM: Any = None
 FAILED = Failed(ErrorClass.PERMANENT, "encrypted")
 
 
-def line_of(due: Due, done: int = 0, failed: int = 0) -> str:
+def line_of(due: Due, done: int = 0, failed: int = 0, before: int = 0) -> str:
     progress = ProgressLine(lambda: due)
     for number in range(done):
         progress.observe(CLAIM, FAILED if number < failed else Completed(), 1.0)
     progress._history = [(100.0, 0), (110.0, done)]
+    progress._waited = [(100.0, before)]
     return progress._line()
 
 
 def test_it_says_what_runs_and_that_those_that_failed_are_among_those_done() -> None:
     assert line_of(Due(0, 1)) == "0 done, 0.0/s, 1 running, 0 wait"
-    assert line_of(Due(40, 2), done=20) == "20 done, 2.0/s, 2 running, 40 wait, about 20 s left"
+    assert line_of(Due(40, 2), done=20) == "20 done, 2.0/s, 2 running, 40 wait"
+    followed = line_of(Due(40, 2), done=30, before=50)
+    assert followed == "30 done, 3.0/s, 2 running, 40 wait, about 40 s left", "each that ended brought two others"
     assert line_of(Due(0, 1), done=5, failed=2) == "5 done (2 of them failed), 0.5/s, 1 running, 0 wait"
 
 

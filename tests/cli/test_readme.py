@@ -10,7 +10,6 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc import config
-from batchproc.cli import commands
 from batchproc.cli.main import cli
 from batchproc.database import connect
 from batchproc.handlers import registry
@@ -99,7 +98,6 @@ def test_settings_files_are_valid(fence: Fence, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_and_options_exist(page: Path) -> None:
-    commands.register(cli)
     lines = list(command_lines(page))
     assert lines, "the page names no command, or they are not found"
     assert [problem for line in lines if (problem := problem_with(line))] == []
@@ -108,7 +106,6 @@ def test_commands_and_options_exist(page: Path) -> None:
 
 
 def test_what_does_not_exist_is_found() -> None:
-    commands.register(cli)
     lines = ["jobs lost", "frobnicate", "run --ones 3", "--onec 3", "jobs list --tenant acme --stat available"]
     assert [problem_with(line) for line in lines] == [
         "jobs has no command lost",

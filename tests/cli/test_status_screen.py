@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from batchproc.cli.status_screen import lines
-from batchproc.ops.watching_status import Snapshot
+from batchproc.ops.watching_status import Seen, Snapshot
 
 AT = datetime(2026, 3, 1, 22, 0, tzinfo=UTC)
 ONE, TWO = UUID(int=1), UUID(int=2)
@@ -88,10 +88,32 @@ def test_a_slot_shows_all_that_is_known_on_80_columns() -> None:
 
 
 def test_totals_rates_and_the_time_left_are_above() -> None:
-    snapshot = look([slot(0), slot(1)], [queue("acme", 100, 7300.0, scheduled=5, running=2)], pages_per_minute=34.56)
+    snapshot = look([slot(0), slot(1)], [queue("acme", 100, 7300.0, scheduled=5, running=2)], pages_per_minute=34.56,
+                    seconds_left=500.0)  # fmt: skip
     first, second = text(snapshot).splitlines()[:2]
     assert first.endswith("| 1 node, 2 of 4 slots busy | 12 jobs/min | 35 pages/min")
     assert second == "100 waiting | 5 later | 2 running | oldest 2 h 02 min | about 8 min left"
+
+
+def test_until_a_minute_was_seen_it_is_told_what_was_done_in_the_seconds_since() -> None:
+    def first(**more: Any) -> str:
+        given = {"jobs_per_minute": None} | more
+        return text(look([slot(0)], [], **given)).splitlines()[0].split(" | ", 1)[1]
+
+    assert first() == "1 node, 1 of 4 slots busy"
+    assert first(seen=Seen(6.0, 8, 3)) == "1 node, 1 of 4 slots busy | 8 jobs, 3 pages in 6.0 s"
+    assert first(seen=Seen(6.0, 8, 0)) == "1 node, 1 of 4 slots busy | 8 jobs in 6.0 s"
+    both = first(seen=Seen(6.0, 8, 3), jobs_per_minute=90.0)
+    assert both == "1 node, 1 of 4 slots busy | 90 jobs/min | 3 pages in 6.0 s"
+
+
+def test_what_does_not_fit_is_left_out_whole_and_what_was_given_up_on_never() -> None:
+    first, second, third = text(CROWDED).splitlines()[:3]
+    assert first.endswith("2 nodes, 128 of 128 slots busy | 12 jobs/min | 4321 pages/min")
+    assert third == "12 discarded meanwhile: batchproc jobs list --state discarded"
+    narrow = text(CROWDED, 60).splitlines()
+    assert narrow[0].endswith("2 nodes, 128 of 128 slots busy | 12 jobs/min")
+    assert narrow[1].split(" | ")[-1] in second.split(" | ")
 
 
 def test_the_longest_wait_stands_first_and_the_rest_is_counted() -> None:
@@ -100,6 +122,7 @@ def test_the_longest_wait_stands_first_and_the_rest_is_counted() -> None:
     assert "tenant-0000" not in shown
     assert "and 4997 more" in shown
     assert "and 11" in shown
+    assert len(shown.splitlines()) == 24
     assert "counted 2 min ago:" in shown
     assert "17.5 M waiting" in shown
 

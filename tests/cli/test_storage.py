@@ -13,6 +13,7 @@ from batchproc.cli.main import run
 from batchproc.cli.tables import laid_out
 from batchproc.database import connect
 from batchproc.documents.storage_roots import StorageRoots
+from tests.cli.shell import Shell
 from tests.handlers.running_job import Conn, add_tenant
 from tests.mounts import Mounts
 
@@ -24,21 +25,9 @@ def connection(database_url: str) -> Iterator[Conn]:
         yield opened
 
 
-class Shell:
-    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
-        self._url = url
-        self._capture = capture
-        self.out = self.err = ""
-
-    def run(self, *arguments: str) -> int:
-        self._capture.readouterr()
-        code = run(["--database", self._url, *arguments])
-        self.out, self.err = self._capture.readouterr()
-        return code
-
+class Archive(Shell):
     def states(self) -> dict[str, str]:
-        self.run("storage", "list", "--json")
-        found: dict[str, Any] = json.loads(self.out)
+        found = self.json("storage", "list")
         assert list(found) == ["roots", "next"]
         return {root["root"]: root["state"] for root in found["roots"]}
 
@@ -47,12 +36,12 @@ class Shell:
 
 
 @pytest.fixture
-def shell(database_url: str, connection: Conn, capfd: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(database_url, capfd)
+def shell(database_url: str, connection: Conn, capfd: pytest.CaptureFixture[str]) -> Archive:
+    return Archive(database_url, capfd)
 
 
 @pytest.fixture
-def root(tmp_path: Path, shell: Shell) -> Path:
+def root(tmp_path: Path, shell: Archive) -> Path:
     """A root from which a file was imported."""
     folder = tmp_path / "archive"
     folder.mkdir()
@@ -69,7 +58,7 @@ def swapped(root: Path) -> Path:
     return away
 
 
-def test_an_import_makes_its_root_known(shell: Shell, root: Path) -> None:
+def test_an_import_makes_its_root_known(shell: Archive, root: Path) -> None:
     assert shell.states() == {str(root): "known"}
     assert shell.run("storage", "list") == 0
     header, row = shell.out.splitlines()
@@ -77,7 +66,7 @@ def test_an_import_makes_its_root_known(shell: Shell, root: Path) -> None:
     assert (row.split()[0], row.split()[-1]) == ("known", str(root))
 
 
-def test_the_list_of_roots_fits_a_terminal_and_says_in_full_what_is_wrong(shell: Shell, root: Path) -> None:
+def test_the_list_of_roots_fits_a_terminal_and_says_in_full_what_is_wrong(shell: Archive, root: Path) -> None:
     (root / ".batchproc-root").write_text("m" * 64)
     assert shell.run("storage", "accept", str(root)) == 0
     swapped(root)
@@ -91,7 +80,7 @@ def test_the_list_of_roots_fits_a_terminal_and_says_in_full_what_is_wrong(shell:
     assert lines[1].endswith(root.name)
 
 
-def test_each_state_is_told(shell: Shell, root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_state_is_told(shell: Archive, root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     conf = tmp_path / "conf.yaml"
     conf.write_text(json.dumps({"storage": {"roots": [str(tmp_path / "new")]}}))
@@ -108,7 +97,7 @@ def test_each_state_is_told(shell: Shell, root: Path, monkeypatch: pytest.Monkey
     assert ".batchproc-root is no plain file with an id" in " ".join(shell.out.split())
 
 
-def test_an_import_from_a_root_that_is_gone_is_a_fault_of_the_environment(shell: Shell, root: Path) -> None:
+def test_an_import_from_a_root_that_is_gone_is_a_fault_of_the_environment(shell: Archive, root: Path) -> None:
     swapped(root)
     for given in (root, root / "scan.pdf"):
         assert shell.imports(given) == 3
@@ -119,28 +108,28 @@ def test_an_import_from_a_root_that_is_gone_is_a_fault_of_the_environment(shell:
     assert f"the storage root {root} cannot be opened" in shell.err
 
 
-def test_an_import_believes_what_is_missing_from_a_root_that_is_there(shell: Shell, root: Path) -> None:
+def test_an_import_believes_what_is_missing_from_a_root_that_is_there(shell: Archive, root: Path) -> None:
     (root / "empty").mkdir()
     assert shell.imports(root / "empty") == 0
     assert shell.imports(root / "none.pdf") == 1
     assert "source_missing" in shell.err
 
 
-def test_new_files_of_another_disk_are_imported_and_do_not_make_it_the_one_it_was(shell: Shell, root: Path) -> None:
+def test_new_files_of_another_disk_are_imported_and_do_not_make_it_the_one_it_was(shell: Archive, root: Path) -> None:
     swapped(root)
     (root / "new.pdf").write_bytes(b"%PDF new")
     assert shell.imports(root) == 0
     assert shell.states() == {str(root): "other"}
 
 
-def test_a_root_that_was_really_replaced_is_accepted(shell: Shell, root: Path) -> None:
+def test_a_root_that_was_really_replaced_is_accepted(shell: Archive, root: Path) -> None:
     swapped(root)
     assert shell.run("storage", "accept", str(root)) == 0
     assert shell.states() == {str(root): "known"}
     assert shell.imports(root / "scan.pdf") == 1, "now it is believed to be missing"
 
 
-def test_what_cannot_be_accepted(shell: Shell, root: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_accepted(shell: Archive, root: Path, tmp_path: Path) -> None:
     assert shell.run("storage", "accept", str(tmp_path)) == 2
     assert f"known: {root}" in shell.err
     swapped(root)
@@ -153,7 +142,7 @@ def test_what_cannot_be_accepted(shell: Shell, root: Path, tmp_path: Path) -> No
 
 
 def test_a_relative_path_is_taken_from_the_working_folder(
-    shell: Shell, root: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Archive, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(root)
     assert shell.run("storage", "accept", ".", "--json") == 0
@@ -161,7 +150,7 @@ def test_a_relative_path_is_taken_from_the_working_folder(
 
 
 def test_a_mount_below_a_root_that_will_never_come_back_is_forgotten(
-    shell: Shell, root: Path, mounts: Mounts, connection: Conn
+    shell: Archive, root: Path, mounts: Mounts, connection: Conn
 ) -> None:
     mounts.memory(root / "2022")
     (root / "2022" / "scan.pdf").write_bytes(b"%PDF 2022")
@@ -175,7 +164,7 @@ def test_a_mount_below_a_root_that_will_never_come_back_is_forgotten(
 
 
 def test_a_mount_over_a_folder_of_an_archive_is_listed_and_can_be_accepted(
-    shell: Shell, root: Path, mounts: Mounts, connection: Conn
+    shell: Archive, root: Path, mounts: Mounts, connection: Conn
 ) -> None:
     mounts.memory(root / "2022")
     assert shell.states() == {str(root): "known", str(root / "2022"): "new"}
@@ -186,7 +175,7 @@ def test_a_mount_over_a_folder_of_an_archive_is_listed_and_can_be_accepted(
     assert StorageRoots("batchproc").doubt(connection, bytes(root / "2022" / "scan.pdf")) is None
 
 
-def test_the_doctor_tells_of_each_root(shell: Shell, root: Path) -> None:
+def test_the_doctor_tells_of_each_root(shell: Archive, root: Path) -> None:
     def storage() -> dict[str, Any]:
         shell.run("doctor", "--json")
         return next(check for check in json.loads(shell.out)["checks"] if check["check"] == "storage")
@@ -215,6 +204,6 @@ def test_the_doctor_looks_at_no_root_before_the_schema_is_there(
 
 
 @pytest.mark.parametrize("command", ["accept", "forget"])
-def test_an_empty_root_is_not_the_working_folder(shell: Shell, command: str) -> None:
+def test_an_empty_root_is_not_the_working_folder(shell: Archive, command: str) -> None:
     assert shell.run("storage", command, "") == 2
     assert "the storage root is empty" in shell.err

@@ -10,7 +10,8 @@ from batchproc.core.expectations import PAST_COUNTS_AS, Expectations, Usual
 
 
 def seen(past: dict[str, Usual] | None = None, **now: list[float]) -> Expectations:
-    expected = Expectations(past)
+    expected = Expectations()
+    expected.remember(past or {})
     for kind, times in now.items():
         for seconds in times:
             expected.note(kind, seconds)

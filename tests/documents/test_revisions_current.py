@@ -380,15 +380,8 @@ def test_pages_are_taken_over_once_and_count_in_no_usage(connection: Conn, docum
     [kept] = [one for one in history(document) if one.revision_id == opened]
     assert (kept.words, kept.seconds, kept.failed_pages) == (4, 0.5, 0)
     third = document.begin(3)
-    assert store.keep_pages(connection, third, opened, except_failed=False) == 3
+    assert store.keep_pages(connection, third, opened) == 3
     assert [one.kept_from for one in store.pages(connection, third).values()] == [old, opened, old]
-
-
-def test_failed_pages_are_taken_over_when_asked_for(connection: Conn, document: Revising) -> None:
-    old, _ = document.read(page("one"), FAILED)
-    opened = document.begin(2)
-    assert document.store.keep_pages(connection, opened, old, except_failed=False) == 2
-    assert document.store.pages(connection, opened)[2].failure_code == "stalled"
 
 
 def test_no_page_is_taken_from_elsewhere_or_into_what_is_done(

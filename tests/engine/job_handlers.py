@@ -99,6 +99,11 @@ def declared(_: Context) -> None:
     raise Failure("no_luck", detail="page 3 of 7")
 
 
+@handler("t_gone", base=60, failure_codes={"not_yet"})
+def gone(_: Context) -> None:
+    raise Failure("not_yet", detail="its volume is on its way", retry=True)
+
+
 @handler("t_undeclared", base=0.01, cap=0.01, max_attempts=1)
 def undeclared(_: Context) -> None:
     raise Failure("never_heard_of", retry=True)

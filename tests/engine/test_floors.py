@@ -20,9 +20,11 @@ from batchproc.queue.node_store import NodeStore
 from tests.engine.running import Bench
 from tests.engine.stepped import Step
 from tests.queue.conftest import connection as connection
+from tests.queue.conftest import empty as empty
 from tests.queue.conftest import opened as opened
 from tests.queue.conftest import queue_url as queue_url
 from tests.queue.helpers import (
+    CAMPAIGNS,
     SPECS,
     STORE,
     Conn,
@@ -34,6 +36,7 @@ from tests.queue.helpers import (
     join,
     now,
     queue_of,
+    retry,
     running,
     wait_until,
 )
@@ -161,7 +164,7 @@ def interrupted_on_another_node(reader: Reader, tenant: int) -> int:
 
 
 def released_with_its_campaign(reader: Reader, tenant: int) -> int:
-    campaign = STORE.begin_campaign(reader.connection, "test")
+    campaign = CAMPAIGNS.begin(reader.connection, "test")
     STORE.hold(reader.connection, campaign)
     job_id = enqueue(reader.connection, tenant, priority=1, campaign_id=campaign)
     STORE.release(reader.connection, campaign)
@@ -171,7 +174,7 @@ def released_with_its_campaign(reader: Reader, tenant: int) -> int:
 def retried_by_a_person(reader: Reader, tenant: int) -> int:
     job_id = enqueue(reader.connection, tenant, priority=1)
     STORE.cancel(reader.connection, [job_id])
-    assert STORE.retry(reader.connection, [job_id]) == [(job_id, "retried")]
+    assert retry(reader.connection, [job_id]) == {job_id: "retried"}
     return job_id
 
 

@@ -199,20 +199,21 @@ class JobModel:
     def cancel(self, job_ids: Iterable[int]) -> list[tuple[int, str]]:
         return [(job_id, self._cancel(self.jobs.get(job_id))) for job_id in sorted(set(job_ids))]
 
-    def retry(self, job_ids: Iterable[int]) -> list[tuple[int, str]]:
+    def retry(self, job_ids: Iterable[int]) -> dict[int, str]:
         asked = [self.jobs[job_id] for job_id in sorted(set(job_ids)) if job_id in self.jobs]
         ended = [job for job in asked if job.state in ("discarded", "cancelled")]
         newest = {job.unique: job for job in ended}
         told = {job.job_id: job.state for job in asked}
         going = [job for job in ended if job.unique is None or newest[job.unique] is job]
         free = [job for job in going if self.standing_in_the_way(job) is None]
-        told |= {job.job_id: "retried" if job in free else "superseded" for job in ended}
+        told |= {job.job_id: "superseded" for job in ended}
         for job in free:
             job.attempt = job.crashes = job.timeouts = job.node_losses = 0
             job.due = job.due or job.state == "discarded"
             job.failure_code, job.old, job.cancel_requested = None, False, False
             job.state = self._place(job)
-        return sorted(told.items())
+            told[job.job_id] = "retried_held" if job.state == "held" else "retried"
+        return told
 
     def make_old(self, job_id: int) -> None:
         self.jobs[job_id].old = True

@@ -15,6 +15,7 @@ from tests.engine.running import Bench
 from tests.faults.command import started_run
 from tests.faults.meanwhile import meanwhile
 from tests.ocr import drawn
+from tests.queue.helpers import retry
 from tests.waiting import wait_until
 
 HANDLERS = ["tests.engine.job_handlers", "tests.faults.budget_handlers"]
@@ -96,7 +97,7 @@ def test_an_archive_that_is_not_mounted_discards_twenty_jobs_and_not_a_million(b
     for file in list(elsewhere.iterdir()):
         file.rename(archive / file.name)
     KINDS.set(bench.connection, "ocr", paused=False)
-    bench.jobs.retry(bench.connection, [job for job in jobs if bench.job(job)["state"] == "discarded"])
+    retry(bench.connection, [job for job in jobs if bench.job(job)["state"] == "discarded"])
     assert (run(bench).exit_code, bench.states(jobs)) == (0, {"completed": 40})
     assert bench.rows("select distinct status from batchproc.documents") == [("completed",)]
 

@@ -7,7 +7,7 @@ import pytest
 from batchproc.core.outcome import Completed, ErrorClass, Failed, Interrupted, Outcome
 from tests.engine.running import Bench
 from tests.faults.invariants import violations
-from tests.queue.helpers import STORE, claim_job, ended, enqueue, join
+from tests.queue.helpers import claim_job, ended, enqueue, join, retry
 
 DISCARDED = Failed(ErrorClass.PERMANENT, "own_code")
 TRANSIENT = Failed(ErrorClass.TRANSIENT, "own_code")
@@ -46,7 +46,7 @@ def test_usage_that_is_off_by_one_is_found(bench: Bench, column: str, more: int)
 def test_a_job_that_was_discarded_and_retried_is_sound(bench: Bench, later: tuple[Outcome, ...]) -> None:
     tenant = bench.tenant("acme")
     job = ran(bench, tenant, TRANSIENT, DISCARDED)
-    STORE.retry(bench.connection, [job])
+    retry(bench.connection, [job])
     node = join(bench.connection)
     for outcome in later:
         node.settle(bench.connection, [ended(claim_job(bench.connection, node, job), outcome)])

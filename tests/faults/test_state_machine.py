@@ -28,7 +28,7 @@ from batchproc.queue.node_store import Ended, NodeFacts, NodeStore
 from batchproc.queue.store import JobStore
 from tests.faults.invariants import violations
 from tests.faults.job_model import ENDED, MAX_CRASHES, MAX_NODE_LOSSES, MAX_TIMEOUTS, JobModel, ModelJob
-from tests.queue.helpers import queue_of
+from tests.queue.helpers import prune, queue_of, retry
 
 HOUR = timedelta(hours=1)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -311,7 +311,7 @@ class QueueMachine(RuleBasedStateMachine):
     @step(3, which=several)
     def retry(self, which: list[int]) -> None:
         ids = [self.job_id(place) for place in which]
-        assert self.store.retry(self.connection, ids) == self.model.retry(ids)
+        assert retry(self.connection, ids) == self.model.retry(ids)
 
     @step(1, place=places)
     def make_old_and_prune(self, place: int) -> None:
@@ -321,7 +321,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.connection.execute(statement, [job.job_id])
             self.model.make_old(job.job_id)
         if place % 2:
-            assert self.store.prune(self.connection, HOUR) == self.model.prune()
+            assert prune(self.connection, HOUR) == self.model.prune()
 
     # -- what holds after each step
 

@@ -118,9 +118,9 @@ def test_a_file_system_mounted_over_a_folder_of_the_archive_costs_no_attempt(
     report = run(bench)
 
     assert_nothing_was_lost(bench, report)
-    [told] = [line for line in summary.lines(report, [], ()) if "something is mounted" in line]
-    assert f"mounted on {year} in which no original was found yet" in told
-    assert f"batchproc storage accept {year}" in told
+    told = " ".join(" ".join(summary.lines(report, [], ())).split())
+    assert f"something is mounted on {year} in which no original was found yet" in told
+    assert f" batchproc storage accept {year} " in told
     mounts.unmount(year)
     assert_completes(bench)
 
@@ -134,11 +134,11 @@ def test_the_mail_of_a_nightly_run_names_the_root_that_is_gone(bench: Bench, arc
         told, errors = command.output()
 
     assert errors == ""
-    first, last = told.splitlines()
-    assert first.startswith(f"the storage root {archive} is not the one it was: it is device ")
-    assert f"({LETTERS} jobs wait, without an attempt used)" in first
-    assert f"{LETTERS} snoozed, {LETTERS} left" in last
-    assert last.endswith("exit 3")
+    told = " ".join(told.split())
+    assert f"the storage root {archive} is not the one it was: it is device " in told
+    assert f"({LETTERS} jobs wait, without an attempt used)" in told
+    assert f"{LETTERS} snoozed, {LETTERS} left" in told
+    assert "exit 3" in told
 
 
 @pytest.mark.long

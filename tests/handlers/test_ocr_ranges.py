@@ -19,7 +19,7 @@ from batchproc.ocr.errors import OcrFailure
 from tests.handlers.running_job import Conn, RecordingSink, add_tenant
 from tests.handlers.splitting import LargeDocument, settings, tiff
 from tests.handlers.test_ocr import before_each_page, fault_on, page
-from tests.queue.helpers import STORE, one, rows_of
+from tests.queue.helpers import STORE, one, retry, rows_of
 
 WORDS = ("alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf")
 ALL = [f"This is {word}" for word in WORDS]
@@ -205,7 +205,7 @@ def test_a_join_waits_for_a_range_that_is_read_again(large: LargeDocument) -> No
     ranges = large.split()
     run_all(large, ranges[1:])
     large.discard(ranges[0])
-    STORE.retry(large.connection, [ranges[0]])
+    retry(large.connection, [ranges[0]])
     assert large.run(large.joins()[0]) is None
     assert (large.document(), large.joins()) == (("pending", None), [])
     large.run(ranges[0])
@@ -221,7 +221,7 @@ def test_a_range_that_is_retried_after_the_join_asks_for_the_failed_pages(
     run_all(large, [ranges[0], ranges[2]])
     large.join()
     read.clear()
-    STORE.retry(large.connection, [ranges[1]])
+    retry(large.connection, [ranges[1]])
     assert large.run(ranges[1]) is None
     assert large.waiting() == [{"pages": "failed"}], "what follows an upload has followed it"
     [again] = [row["job_id"] for row in rows_of(large.connection, WAITING, [large.document_id])]
@@ -260,7 +260,7 @@ def test_ranges_that_are_retried_after_their_document_was_given_up_on_have_it_re
     with pytest.raises(Failure):
         large.run(ranges[1])
     file.write_bytes(original)
-    STORE.retry(large.connection, ranges[:2])
+    retry(large.connection, ranges[:2])
     assert run_all(large, ranges) == [None] * 3
     assert large.waiting() == [{"trigger": "upload", "mode": "force", "languages": ["eng"]}]
     [again] = [row["job_id"] for row in rows_of(large.connection, WAITING, [large.document_id])]
@@ -279,7 +279,7 @@ def test_a_range_that_is_retried_beside_a_newer_reading_is_wanted_no_more(large:
         large.run(ranges[0])
     file.write_bytes(original)
     newer = large.split()
-    STORE.retry(large.connection, ranges[:1])
+    retry(large.connection, ranges[:1])
     assert run_all(large, ranges) == [None] * 3
     assert len(large.waiting()) == len(newer)
     run_all(large, newer)
@@ -293,7 +293,7 @@ def test_a_join_that_is_retried_after_no_page_could_be_read_has_the_document_rea
     [joining] = large.joins()
     with pytest.raises(Failure):
         large.run(joining)
-    STORE.retry(large.connection, [joining])
+    retry(large.connection, [joining])
     assert large.run(joining) is None
     assert large.waiting() == [{"languages": ["eng"]}]
 
@@ -396,7 +396,7 @@ def test_after_a_cancel_the_next_job_goes_on_with_what_was_read(large: LargeDocu
     others = large.split()
     assert [large.args(job_id).range for job_id in others] == [(3, 4), (5, 7)]
     assert large.revisions() == ["abandoned", "open"]
-    STORE.retry(large.connection, [ranges[1]])
+    retry(large.connection, [ranges[1]])
     assert large.run(ranges[1]) is None, "others read its pages now"
     run_all(large, others)
     joined = large.join()
@@ -408,7 +408,7 @@ def test_cancelled_ranges_that_are_retried_are_joined(large: LargeDocument, read
     ranges = large.split()
     large.run(ranges[0])
     STORE.cancel(large.connection, ranges[1:])
-    STORE.retry(large.connection, ranges[1:])
+    retry(large.connection, ranges[1:])
     run_all(large, ranges[1:])
     large.join()
     assert (read, large.text()) == (list(PAGES), ALL)
@@ -420,7 +420,7 @@ def test_pages_that_nobody_knows_the_job_of_are_not_made_up(large: LargeDocument
     large.run(ranges[0])
     STORE.cancel(large.connection, ranges[1:])
     large.connection.execute("delete from batchproc.processing_jobs where job_id = %s", [ranges[1]])
-    STORE.retry(large.connection, [ranges[2]])
+    retry(large.connection, [ranges[2]])
     large.run(ranges[2])
     assert large.run(large.joins()[0]) is None
     assert (large.document(), large.revisions()) == (("pending", None), ["open"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 from batchproc.ops import drawing
+from tests.drawing import text_pdf
 from tests.night import hanging_page
 from tests.ocr.encrypted import encrypted_pdf
 
@@ -41,7 +42,7 @@ def two_pages(path: Path, seed: int) -> None:
 
 
 def with_text(path: Path, seed: int) -> None:
-    drawing.text_pdf(f"Letter number {seed}\nabout the roof of the old town hall and what it costs", path)
+    text_pdf(f"Letter number {seed}\nabout the roof of the old town hall and what it costs", path)
 
 
 def truncated(path: Path, seed: int) -> None:

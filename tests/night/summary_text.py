@@ -14,7 +14,8 @@ _LEFT = re.compile(
 )
 _CODES = re.compile(r"^failure codes: (.*)$")
 _RATES = re.compile(
-    r"^(?:([\d,]+) pages?(?: \(([\d,]+) failed\))?, \S+; )?([\d,]+) jobs?, \S+; (\d+) workers busy (\d+)% of the time$"
+    r"^(?:([\d,]+) pages?(?: \(([\d,]+) failed\))?(?:, \S+;| in [^;]+;| and) )?"
+    r"([\d,]+) jobs?(?:, \S+| in [^;]+); (\d+) workers busy (\d+)% of the time$"
 )
 _LAST = re.compile(r"^run (\d+): (.*), ([\d,]+) left, (.+), exit (\d+)$")
 

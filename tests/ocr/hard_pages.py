@@ -10,6 +10,7 @@ from PIL import Image
 from batchproc.ops import drawing
 from batchproc.ops.drawing import Drawn
 from batchproc.ops.drawing.text import Language
+from tests.drawing import columns, faded, shadowed, stamped, table
 
 _ANTICLOCKWISE = {
     90: Image.Transpose.ROTATE_90,
@@ -52,23 +53,23 @@ def _on(drawn: Drawn, change: Callable[[Image.Image], Image.Image]) -> Drawn:
 
 
 def _faint(image: Image.Image) -> Image.Image:
-    return drawing.scanned(drawing.faded(image, ink=190, paper=215), 1, 0.3, 300)
+    return drawing.scanned(faded(image, ink=190, paper=215), 1, 0.3, 300)
 
 
 def _grey(image: Image.Image) -> Image.Image:
-    return drawing.scanned(drawing.faded(image, ink=150, paper=190), 2, 0.3, 300)
+    return drawing.scanned(faded(image, ink=150, paper=190), 2, 0.3, 300)
 
 
 def _lamp_lit(image: Image.Image) -> Image.Image:
-    return drawing.shadowed(image, 0.4)
+    return shadowed(image, 0.4)
 
 
 def _lamp_lit_grey(image: Image.Image) -> Image.Image:
-    return drawing.scanned(drawing.shadowed(drawing.faded(image, ink=160, paper=220), 0.4), 1, 0.5, 300)
+    return drawing.scanned(shadowed(faded(image, ink=160, paper=220), 0.4), 1, 0.5, 300)
 
 
 def _stamped(image: Image.Image) -> Image.Image:
-    return drawing.stamped(image, "RECEIVED", 300)
+    return stamped(image, "RECEIVED", 300)
 
 
 PAGES = {
@@ -87,19 +88,19 @@ PAGES = {
     "askew by 15": HardPage(_letter(6, "eng", skew=-15), harder=True),
     "askew by 30, noise": HardPage(_letter(7, "eng", noise=0.6, skew=30), harder=True),
     "askew by 44": HardPage(_letter(8, "eng", skew=-44), harder=True),
-    "columns, askew by 20": HardPage(lambda: drawing.columns(3, "deu", skew=20), "deu", harder=True),
-    "table, askew by 25": HardPage(lambda: drawing.table(3, skew=-25), harder=True),
-    "columns": HardPage(lambda: drawing.columns(1), error_rate=0.02),
-    "columns, skew": HardPage(lambda: drawing.columns(2, "deu", skew=-3), "deu", harder=True),
-    "table": HardPage(lambda: drawing.table(1)),
-    "table, skew": HardPage(lambda: drawing.table(2, "deu", skew=3), "deu", harder=True),
+    "columns, askew by 20": HardPage(lambda: columns(3, "deu", skew=20), "deu", harder=True),
+    "table, askew by 25": HardPage(lambda: table(3, skew=-25), harder=True),
+    "columns": HardPage(lambda: columns(1), error_rate=0.02),
+    "columns, skew": HardPage(lambda: columns(2, "deu", skew=-3), "deu", harder=True),
+    "table": HardPage(lambda: table(1)),
+    "table, skew": HardPage(lambda: table(2, "deu", skew=3), "deu", harder=True),
     "stamp": HardPage(_worn(_letter(1, "eng"), _stamped), error_rate=0.2),
     "stamp, skew": HardPage(_worn(_letter(1, "eng", skew=3), _stamped), error_rate=0.2),
     "low contrast": HardPage(_worn(_letter(1, "eng"), _faint), harder=True),
     "low contrast, German": HardPage(_worn(_letter(4, "deu"), _grey), "deu", harder=True),
     "low contrast, skew": HardPage(_worn(_letter(7, "eng", skew=3), _grey), harder=True),
     "faint, no noise": HardPage(
-        _worn(_letter(6, "eng"), lambda image: drawing.faded(image, ink=205, paper=215)), error_rate=0.02
+        _worn(_letter(6, "eng"), lambda image: faded(image, ink=205, paper=215)), error_rate=0.02
     ),
     "shadow": HardPage(_worn(_letter(1, "eng"), _lamp_lit), harder=True),
     "shadow, low contrast": HardPage(_worn(_letter(1, "eng"), _lamp_lit_grey), harder=True),
@@ -107,6 +108,6 @@ PAGES = {
     "rotated 180": HardPage(_lying(_letter(5, "eng"), 180), harder=True),
     "rotated 270": HardPage(_lying(_letter(5, "eng"), 270)),  # which Tesseract reads by itself
     "rotated 270, skew": HardPage(_lying(_letter(5, "eng", skew=-3), 270), harder=True),
-    "columns rotated 90": HardPage(_lying(lambda: drawing.columns(5), 90), harder=True),
-    "table rotated 180": HardPage(_lying(lambda: drawing.table(5), 180), harder=True),
+    "columns rotated 90": HardPage(_lying(lambda: columns(5), 90), harder=True),
+    "table rotated 180": HardPage(_lying(lambda: table(5), 180), harder=True),
 }

@@ -7,6 +7,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageOps
 
 from batchproc.ocr.blank import is_blank
 from batchproc.ops import drawing
+from tests.drawing import faded, shadowed
 from tests.ocr import drawn
 
 DPI = 300
@@ -59,8 +60,8 @@ BLANK = {
     "grain": grainy(10),
     "coarse grain": grainy(25),
     "dark grain": grainy(10, 40),
-    "uneven light": drawing.shadowed(paper(), 0.4),
-    "uneven light, grain": drawing.scanned(drawing.shadowed(paper(), 0.4), 1, 0.5, DPI),
+    "uneven light": shadowed(paper(), 0.4),
+    "uneven light, grain": drawing.scanned(shadowed(paper(), 0.4), 1, 0.5, DPI),
     "dust": dusty(50),
     "holes": with_holes(paper()),
     "holes, grain": drawing.scanned(with_holes(paper()), 1, 0.5, DPI),
@@ -75,13 +76,13 @@ WRITTEN = {
     "number at the bottom": with_number(paper(), at=(1200, 3200)),
     "number, holes, edges": with_edges(with_number(with_holes(paper()))),
     "number between holes": with_number(with_holes(paper()), at=(180, 1700)),
-    "faint pencil": drawing.faded(LETTER, ink=240, paper=250),
-    "pencil, grain": drawing.scanned(drawing.faded(LETTER, ink=200, paper=240), 1, 1.0, DPI),
-    "dark page": drawing.faded(LETTER, ink=20, paper=50),
+    "faint pencil": faded(LETTER, ink=240, paper=250),
+    "pencil, grain": drawing.scanned(faded(LETTER, ink=200, paper=240), 1, 1.0, DPI),
+    "dark page": faded(LETTER, ink=20, paper=50),
     "white on black": ImageOps.invert(with_number(paper())),
     "one line": drawn.page(["one line"], size=(300, 150)),
     "address only": drawing.letter(2, paragraphs=0).image,
-    "shows through": drawing.faded(ImageOps.mirror(LETTER), ink=236, paper=250),  # in doubt it is read
+    "shows through": faded(ImageOps.mirror(LETTER), ink=236, paper=250),  # in doubt it is read
 }
 
 

@@ -5,12 +5,13 @@ from PIL import Image, ImageOps
 
 from batchproc.ocr.light import evened, is_poor
 from batchproc.ops import drawing
+from tests.drawing import columns, faded, shadowed, stamped, table
 
 DPI = 150
 PAPER = Image.new("L", (1240, 1754), 250)
 LETTER = drawing.letter(1, dpi=DPI).image
-FAINT = drawing.faded(LETTER, ink=190, paper=215)
-GREY = drawing.faded(LETTER, ink=160, paper=220)
+FAINT = faded(LETTER, ink=190, paper=215)
+GREY = faded(LETTER, ink=160, paper=220)
 
 
 @pytest.mark.parametrize(
@@ -18,11 +19,11 @@ GREY = drawing.faded(LETTER, ink=160, paper=220)
     [
         LETTER,
         FAINT,
-        drawing.columns(1, dpi=DPI).image,
-        drawing.table(1, dpi=DPI).image,
-        drawing.stamped(LETTER, "RECEIVED", DPI),
+        columns(1, dpi=DPI).image,
+        table(1, dpi=DPI).image,
+        stamped(LETTER, "RECEIVED", DPI),
         drawing.scanned(LETTER, 1, 1.0, DPI),
-        drawing.shadowed(LETTER, 0.7),
+        shadowed(LETTER, 0.7),
         LETTER.convert("1").convert("L"),
         ImageOps.invert(LETTER).convert("1").convert("L"),
         PAPER,
@@ -37,8 +38,8 @@ def test_pages_that_tesseract_reads_well_are_left_alone(image: Image.Image) -> N
 @pytest.mark.parametrize(
     "image",
     [
-        drawing.shadowed(LETTER, 0.4),
-        drawing.shadowed(GREY, 0.6),
+        shadowed(LETTER, 0.4),
+        shadowed(GREY, 0.6),
         drawing.scanned(FAINT, 1, 0.3, DPI),
         drawing.scanned(LETTER, 1, 2.0, DPI),
     ],
@@ -57,5 +58,5 @@ def test_poor_pages_become_black_on_white(image: Image.Image) -> None:
 @pytest.mark.parametrize(("noise", "light"), [(0.5, 1.0), (2.0, 1.0), (1.0, 0.3)])
 def test_grain_without_ink_is_not_made_into_specks(noise: float, light: float) -> None:
     paper = Image.new("L", (2480, 3508), 250)
-    image = drawing.scanned(drawing.shadowed(paper, light), 1, noise, 300)
+    image = drawing.scanned(shadowed(paper, light), 1, noise, 300)
     assert evened(image, 300) is image

@@ -14,10 +14,11 @@ from batchproc.ocr.recognition import LEAST_SKEW, recognise
 from batchproc.ocr.skew import find_lines
 from batchproc.ocr.tesseract import TesseractEngine
 from batchproc.ops import drawing
+from tests.drawing import faded, shadowed, table
 
 DPI = 150
 LETTER = drawing.letter(1, dpi=DPI).image
-POOR = drawing.shadowed(LETTER, 0.4)
+POOR = shadowed(LETTER, 0.4)
 
 
 class RecordingEngine:
@@ -68,8 +69,8 @@ def read(engine: RecordingEngine, image: Image.Image, *, orientation: bool = Tru
         LETTER,
         drawing.letter(2, dpi=DPI, noise=1.0).image,
         drawing.letter(2, dpi=DPI, skew=LEAST_SKEW - 0.2).image,
-        drawing.faded(LETTER, ink=205, paper=215),
-        drawing.table(1, dpi=DPI).image,
+        faded(LETTER, ink=205, paper=215),
+        table(1, dpi=DPI).image,
         Image.new("L", (300, 10)),
     ],
     ids=["clean", "noisy", "almost-level", "faint", "table", "sliver"],
@@ -108,7 +109,7 @@ def test_lines_far_from_level_are_looked_for_where_words_are_doubtful(
     assert found.engine_calls == len(engine.images) == len(confidences)
 
 
-@pytest.mark.parametrize("image", [LETTER, drawing.table(1, dpi=DPI).image])
+@pytest.mark.parametrize("image", [LETTER, table(1, dpi=DPI).image])
 def test_on_a_level_page_no_other_lines_are_looked_for(image: Image.Image, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("it takes a third of a second")

@@ -6,6 +6,7 @@ from PIL import Image, ImageChops, ImageStat
 from batchproc.ocr.recognition import CLEAR_LINES
 from batchproc.ocr.skew import MOST_DEGREES, find_lines, find_steep_lines, straightened
 from batchproc.ops import drawing
+from tests.drawing import columns, faded, shadowed, stamped, table
 
 # As `drawing` counts: counterclockwise; turned back by the same clockwise.
 ANGLES = [0.0, 0.3, -1.0, 3.0, -5.0, 7.5]
@@ -15,16 +16,16 @@ ANGLES = [0.0, 0.3, -1.0, 3.0, -5.0, 7.5]
 @pytest.mark.parametrize("kind", ["letter", "noisy", "columns", "table", "faint", "shadowed", "stamped", "coarse"])
 def test_skew_is_found_to_a_tenth_of_a_degree(kind: str, degrees: float) -> None:
     dpi = 100 if kind == "coarse" else 150
-    make = {"columns": drawing.columns, "table": drawing.table}.get(kind, drawing.letter)
+    make = {"columns": columns, "table": table}.get(kind, drawing.letter)
     image = make(3, "deu", dpi=dpi, skew=degrees).image
     if kind == "noisy":
         image = drawing.scanned(image, 1, 1.0, dpi)
     elif kind == "faint":
-        image = drawing.faded(image, ink=205, paper=215)
+        image = faded(image, ink=205, paper=215)
     elif kind == "shadowed":
-        image = drawing.shadowed(image, 0.2)
+        image = shadowed(image, 0.2)
     elif kind == "stamped":
-        image = drawing.stamped(image, "RECEIVED", dpi)
+        image = stamped(image, "RECEIVED", dpi)
     found = find_lines(image, dpi)
     assert found is not None
     assert found.degrees == pytest.approx(degrees, abs=0.1)
@@ -49,7 +50,7 @@ def test_lines_of_a_page_on_its_side_run_downwards(turn: Image.Transpose, degree
         Image.new("L", (2000, 3), 0),
         Image.radial_gradient("L").resize((1240, 1754)),
         drawing.scanned(Image.new("L", (1240, 1754), 250), 1, 1.0, 150),
-        drawing.shadowed(Image.new("L", (1240, 1754), 250), 0.3),
+        shadowed(Image.new("L", (1240, 1754), 250), 0.3),
     ],
     ids=["white", "black", "dot", "sliver", "disc", "grain", "shadow"],
 )
@@ -61,7 +62,7 @@ def test_without_lines_there_is_no_skew(image: Image.Image) -> None:
 @pytest.mark.parametrize("kind", ["letter", "columns", "table"])
 @pytest.mark.parametrize("degrees", [10.0, -14.0, 20.0, -33.0, 44.0])
 def test_steep_lines_are_found_to_a_tenth_of_a_degree(kind: str, degrees: float) -> None:
-    make = {"columns": drawing.columns, "table": drawing.table}.get(kind, drawing.letter)
+    make = {"columns": columns, "table": table}.get(kind, drawing.letter)
     image = make(3, "deu", dpi=150, skew=degrees).image
     found = find_steep_lines(image, 150)
     assert found is not None
@@ -81,8 +82,8 @@ def test_no_angle_beyond_those_looked_for_is_ever_found() -> None:
 
 
 def test_a_straightened_page_is_as_if_it_had_never_been_askew() -> None:
-    level = drawing.faded(drawing.letter(3, dpi=150).image, ink=0, paper=230)
-    askew = drawing.faded(drawing.letter(3, dpi=150, skew=3).image, ink=0, paper=230)
+    level = faded(drawing.letter(3, dpi=150).image, ink=0, paper=230)
+    askew = faded(drawing.letter(3, dpi=150, skew=3).image, ink=0, paper=230)
     back = straightened(askew, 3)
     assert back.width > level.width
     assert back.height > level.height

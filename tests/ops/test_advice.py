@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from batchproc.cli import commands
-from batchproc.cli.main import cli
-from batchproc.ops.advice import _ADVICE, advice
+from batchproc.ops.advice import _ADVICE, _TRIED, advice, tried_advice
 from tests.cli.documentation import problem_with
-
-commands.register(cli)
 
 
 def row(**fields: Any) -> dict[str, Any]:
@@ -46,3 +42,20 @@ def test_all_of_a_group_are_retried_by_one_command() -> None:
     assert many.endswith("then: batchproc jobs retry --tenant acme --failure-code encrypted")
     partial = advice("encrypted", row(state="completed"))
     assert partial.endswith("then: batchproc reprocess --tenant acme --status partial")
+
+
+@pytest.mark.parametrize("tenant", ["acme", None])
+@pytest.mark.parametrize("code", sorted(_ADVICE))
+def test_of_a_file_that_was_only_tried_nothing_is_said_of_jobs(code: str, tenant: str | None) -> None:
+    told = tried_advice(code, tenant)
+    assert told
+    assert not re.search(r"\b(RETRY|LOOK|JOB_ID|DOCUMENT_ID|AGAIN)\b|this one stays|jobs retry|--once \d", told)
+    if tenant is not None:
+        assert "SLUG" not in told
+    called = [line.replace("SLUG", "acme") for line in re.findall(r"batchproc ([^,;:)]+)", told)]
+    assert [problem for line in called if (problem := problem_with(line))] == []
+
+
+def test_what_is_said_of_a_tried_file_is_known() -> None:
+    assert set(_TRIED) <= set(_ADVICE)
+    assert tried_advice("no_date", "acme") is None

@@ -30,6 +30,7 @@ from batchproc.ops.stopped import Stopped
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.store import JobStore
 from batchproc.settings import Database, Ocr, Settings
+from tests.ops.bench_command import by_command
 from tests.waiting import wait_until
 
 JOBS = JobStore("batchproc")
@@ -70,8 +71,8 @@ def test_the_queue_bench_runs_all_jobs_and_touches_nothing(database_url: str) ->
         tenant = JOBS.add_tenant(connection, "mine")
         waiting = JOBS.enqueue(connection, NewJob(tenant.tenant_id, "classify"))
     told: list[str] = []
-    urls = Urls(database_url, database_url)
-    plain = bench_queue(Settings(), urls, jobs=30, workers=(2, 1), runs=1, tell=told.append, bundle=4).plain()
+    options = ("--jobs", "30", "--workers", "2,1", "--runs", "1", "--bundle", "4", "--campaign")
+    plain = by_command(bench_queue, database_url, "queue", *options, tell=told.append).plain()
     assert (plain["jobs"], plain["workers"], plain["bundle"], len(plain["runs"])) == (30, 2, 4, 2)
     assert plain["jobs_per_second"] == plain["runs"][0]["jobs_per_second"] > 0
     assert [row["workers"] for row in plain["by_workers"]] == [2, 1]
@@ -127,17 +128,13 @@ def test_what_counts_as_durable(fsync: str, synchronous_commit: str, durable: bo
     assert Durability("18.1", fsync, synchronous_commit).durable is durable
 
 
-def test_the_ocr_bench_reads_the_same_pages_on_both_sides(database_url: str) -> None:
+def test_the_ocr_bench_reads_the_same_pages_on_both_sides(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    settings = Settings(ocr=Ocr(languages=("eng",)))
-    urls = Urls(database_url, database_url)
-    bench = bench_ocr(
-        settings,
-        urls,
-        pages=2,
-        workers=2,
-        runs=1,
-        tell=lambda _: None,
+    monkeypatch.setenv("BATCHPROC_OCR__LANGUAGES", "[eng]")
+    bench = by_command(
+        bench_ocr,
+        database_url,
+        *("ocr", "--pages", "2", "--workers", "2", "--runs", "1"),
         observe=lambda claim, _outcome, _seconds: seen.append(claim.priority),
     )
     (run,) = bench.runs
@@ -149,15 +146,16 @@ def test_the_ocr_bench_reads_the_same_pages_on_both_sides(database_url: str) -> 
     assert schemas(database_url) == {"batchproc"}
 
 
-def test_the_ranges_bench_reads_one_document_on_one_worker_and_on_several(database_url: str) -> None:
+def test_the_ranges_bench_reads_one_document_on_one_worker_and_on_several(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
     read: list[int] = []
-    plain = bench_ranges(
-        Settings(ocr=Ocr(languages=("eng",))),
-        Urls(database_url, database_url),
-        pages=2,
-        workers=2,
-        runs=1,
+    monkeypatch.setenv("BATCHPROC_OCR__LANGUAGES", "[eng]")
+    plain = by_command(
+        bench_ranges,
+        database_url,
+        *("ranges", "--pages", "2", "--workers", "2", "--runs", "1"),
         tell=told.append,
         observe=lambda claim, _outcome, _seconds: read.append(claim.priority),
     ).plain()

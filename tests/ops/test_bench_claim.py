@@ -19,6 +19,7 @@ from batchproc.ops.bench.ready import ReadyBench, ReadyRun, bench_ready
 from batchproc.ops.bench.schema import Urls, bench_schema
 from batchproc.ops.stopped import Stopped
 from batchproc.settings import Settings
+from tests.ops.bench_command import by_command
 from tests.ops.test_bench import schemas
 
 SMALL: dict[str, Any] = {"tenants": 130, "turns": 4, "claims": 2, "runs": 2, "tell": lambda _: None}
@@ -30,7 +31,8 @@ def urls(database_url: str) -> Urls:
 
 
 def test_claims_on_a_large_table_are_measured_beside_claims_on_a_small_one(urls: Urls) -> None:
-    plain = bench_claim(Settings(), urls, jobs=1000, finished=500, **SMALL).plain()
+    options = ("--tenants", "130", "--turns", "4", "--claims", "2", "--runs", "2", "--finished", "500")
+    plain = by_command(bench_claim, urls.database, "claim", "--jobs", "1000", *options).plain()
     assert plain["ratio_of"] == ["large", "small"]
     assert plain["finished"] == 500
     assert [set(run) for run in plain["runs"]] == [{"small_ms", "large_ms", "ratio", "commit_ms"}] * 2
@@ -77,7 +79,8 @@ def test_the_ratio_is_the_median_of_the_runs_ratios() -> None:
 
 
 def test_looks_for_ready_queues_are_measured_with_their_memory(urls: Urls) -> None:
-    plain = bench_ready(Settings(), urls, tenants=100, jobs=10_000, claims=2, runs=1, tell=lambda _: None).plain()
+    options = ("--tenants", "100", "--jobs", "10000", "--claims", "2", "--runs", "1")
+    plain = by_command(bench_ready, urls.database, "ready", *options).plain()
     assert plain["queues"] == 300
     assert plain["memory_mb"] >= 0
     assert plain["claim_ratio_beside"]["median"] > 0

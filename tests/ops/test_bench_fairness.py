@@ -16,10 +16,9 @@ from batchproc.ops.bench.fairness import (
     _arriving,
     bench_fairness,
 )
-from batchproc.ops.bench.schema import Urls
 from batchproc.ops.bench.waits import Start, Wait, summed_up, waits
 from batchproc.queue.store import JobStore
-from batchproc.settings import Dispatch, Settings
+from tests.ops.bench_command import by_command
 
 
 def test_a_wait_is_from_the_arrival_and_then_from_the_previous_start() -> None:
@@ -54,15 +53,14 @@ def test_the_figures_are_over_the_waits_of_all_runs() -> None:
     assert summed_up([Wait(n, 1, 0.0) for n in range(100)])["p99_turns"] == 98
 
 
-def test_it_runs_the_same_load_on_both_sides(database_url: str) -> None:
-    load = Load(jobs=40, tenants=3, each=2, milliseconds=5)
-    settings = Settings(dispatch=Dispatch(fairness="worker_seconds"))
-    urls = Urls(database_url, database_url)
-    plain = bench_fairness(settings, urls, load, workers=2, runs=1, tell=lambda _: None).plain()
+def test_it_runs_the_same_load_on_both_sides(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCHPROC_DISPATCH__FAIRNESS", "worker_seconds")
+    options = ("--jobs", "50", "--tenants", "3", "--each", "2", "--sleep", "5", "--workers", "2", "--runs", "1")
+    plain = by_command(bench_fairness, database_url, "fairness", *options).plain()
     assert plain["fairness"] == "worker_seconds"
     for side in (FAIR, FIFO):
         assert plain[side]["worst_turns"] >= plain[side]["p50_turns"] >= 0
-        assert plain[side]["run_s"] > 46 * 0.005 / 2
+        assert plain[side]["run_s"] > 56 * 0.005 / 2
     assert plain["fifo"]["worst_turns"] > plain["fair"]["worst_turns"], "a small tenant waits for all others' jobs"
 
 

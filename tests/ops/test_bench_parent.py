@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from batchproc.ops.bench.parent import bench_parent
-from batchproc.ops.bench.schema import Urls
-from batchproc.settings import Settings
+from tests.ops.bench_command import by_command
 
 
 def test_each_side_is_measured_with_a_few_slots(database_url: str) -> None:
     told: list[str] = []
 
-    done = bench_parent(Settings(), Urls(database_url, database_url), slots=3, seconds=0.5, runs=1, tell=told.append)
+    options = ("--slots", "3", "--seconds", "0.5", "--runs", "1")
+    done = by_command(bench_parent, database_url, "parent", *options, tell=told.append)
 
     plain = done.plain()
     [row] = plain["runs"]

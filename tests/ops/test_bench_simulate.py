@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batchproc.cli import main
 from batchproc.cli.benches.simulate import command
 from batchproc.database import connect
-from batchproc.ops.bench.schema import Urls
+from batchproc.ops.bench import database_costs
 from batchproc.ops.bench.simulate import bench_simulate, databases_needed, demand, most_nodes
 from batchproc.ops.bench.simulation import Costs, Database, Setting, Simulation
 from batchproc.ops.bench.simulation_load import Load, night
-from batchproc.settings import Settings
+from tests.ops.bench_command import by_command
 
 COSTS = Costs(
     tick=1e-3,
@@ -129,18 +130,9 @@ def test_the_command_is_for_the_archive_that_the_documentation_tells_of() -> Non
 
 def test_the_bench_measures_and_simulates(database_url: str) -> None:
     told: list[str] = []
-    plain = bench_simulate(
-        Settings(),
-        Urls(database_url, database_url),
-        nodes=4,
-        slots=8,
-        load=Load(tenants=300, documents=3000),
-        cores=2.0,
-        window=5.0,
-        queues=70,
-        seconds=0.05,
-        tell=told.append,
-    ).plain()
+    size = ("--nodes", "4", "--slots", "8", "--tenants", "300", "--documents", "3000", "--cores", "2")
+    measured = ("--window", "5", "--queues", "70", "--seconds", "0.05")
+    plain = by_command(bench_simulate, database_url, "simulate", *size, *measured, tell=told.append).plain()
     assert [row["nodes"] for row in plain["runs"]] == [1, 4, 4, 4, 4, 4]
     assert set(plain["costs_us"]) == set(Costs.__dataclass_fields__)
     assert min(plain["costs_us"].values()) >= 0
@@ -149,3 +141,13 @@ def test_the_bench_measures_and_simulates(database_url: str) -> None:
     with connect(database_url) as connection:
         rows = connection.execute("select nspname from pg_namespace where nspname like 'batchproc_bench%'")
         assert rows.fetchall() == []
+
+
+def test_costs_that_cannot_be_told_apart_are_a_named_failure(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As when somebody else took the machine meanwhile."""
+    monkeypatch.setattr(database_costs._Measuring, "_tick", lambda *_: (0.002, 0.002))
+    small = ("--tenants", "100", "--documents", "500", "--queues", "10", "--seconds", "0.01")
+    assert main.run(["--database", database_url, "bench", "simulate", *small]) == 3
+    assert "the cost of a claim could not be told" in capsys.readouterr().err

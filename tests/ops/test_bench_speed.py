@@ -16,14 +16,13 @@ from batchproc.ops.bench.enqueue import EnqueueBench, EnqueueRun, bench_enqueue
 from batchproc.ops.bench.figures import Spread, alternated, percentile
 from batchproc.ops.bench.latency import LatencyBench, LatencyRun, bench_latency
 from batchproc.ops.bench.queue_peers import Celery, installed_peers
-from batchproc.ops.bench.schema import Urls
-from batchproc.settings import Settings
+from tests.ops.bench_command import by_command
 from tests.ops.test_bench import schemas
 
 
 def test_enqueueing_is_measured_beside_bare_copy(database_url: str) -> None:
     told: list[str] = []
-    bench = bench_enqueue(Settings(), Urls(database_url, database_url), jobs=300, runs=2, tell=told.append)
+    bench = by_command(bench_enqueue, database_url, "enqueue", "--jobs", "300", "--runs", "2", tell=told.append)
     plain = bench.plain()
     assert (plain["jobs"], len(plain["runs"]), len(told)) == (300, 2, 2)
     assert all(run["rows_per_second"] > 0 and run["bare_copy_rows_per_second"] > 0 for run in plain["runs"])
@@ -37,7 +36,8 @@ def test_the_ratio_to_bare_copy_is_the_median_of_the_runs_ratios() -> None:
 
 
 def test_latency_is_measured_from_the_call_to_the_handlers_start(database_url: str) -> None:
-    bench = bench_latency(Settings(), Urls(database_url, database_url), jobs=8, workers=1, runs=1, tell=lambda _: None)
+    options = ("--jobs", "8", "--workers", "1", "--runs", "1")
+    bench = by_command(bench_latency, database_url, "latency", *options)
     (run,) = bench.runs
     assert [len(values) for values in (run.since_call, run.since_commit, run.commits, run.notifies)] == [8] * 4
     assert all(run.since_call[n] > 0 for n in range(8))

@@ -10,6 +10,7 @@ from batchproc.ops.bench.promotion import PromotionBench, PromotionRun, Ticks, b
 from batchproc.ops.bench.prune import PruneBench, PruneRun, RunFigures, bench_prune
 from batchproc.ops.bench.schema import Urls
 from batchproc.settings import Settings
+from tests.ops.bench_command import by_command
 
 
 def schemas(database_url: str) -> set[str]:
@@ -21,8 +22,8 @@ def schemas(database_url: str) -> set[str]:
 def test_jobs_are_promoted_beside_ticks(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(promotion, "_LEAST_SECONDS", 0.1)
     told: list[str] = []
-    urls = Urls(database_url, database_url)
-    plain = bench_promotion(Settings(), urls, jobs=2500, tenants=20, runs=1, tell=told.append).plain()
+    options = ("--jobs", "2500", "--tenants", "20", "--runs", "1")
+    plain = by_command(bench_promotion, database_url, "promotion", *options, tell=told.append).plain()
     (run,) = plain["runs"]
     assert (plain["jobs"], plain["tenants"], len(told)) == (2500, 20, 2)
     assert run["jobs_per_second"] > 0
@@ -33,8 +34,8 @@ def test_jobs_are_promoted_beside_ticks(database_url: str, monkeypatch: pytest.M
 
 def test_a_prune_goes_on_beside_a_run(database_url: str) -> None:
     told: list[str] = []
-    urls = Urls(database_url, database_url)
-    done = bench_prune(Settings(), urls, finished=3000, jobs=30, workers=2, runs=1, tell=told.append)
+    options = ("--finished", "3000", "--jobs", "30", "--workers", "2", "--runs", "1")
+    done = by_command(bench_prune, database_url, "prune", *options, tell=told.append)
     plain = done.plain()
     (run,) = plain["runs"]
     assert run["alone_per_second"] > 0

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchproc.documents.readings import Reading
-from batchproc.ops.campaign_result import BINS, MOST_CHANGED, collected, lines, plain
+from batchproc.ops.campaign_result import MOST_CHANGED, SAME, STEPS, collected, lines, plain
 
 READ = Reading(
     document_id=1,
@@ -51,8 +51,26 @@ def test_confidences_that_look_the_same_are_the_same() -> None:
     found = collected(readings).confidences
     assert (found.up, found.down, found.same, found.unknown) == (2, 1, 1, 2)
     assert [found.points_up, found.points_down] == pytest.approx([0.2, 5.0])
-    assert (found.bins_before[8], found.bins_before[9]) == (3, 1)
-    assert (found.bins_after[7], found.bins_after[8], found.bins_after[9]) == (1, 2, 1)
+    assert found.changes == [0, 1, 0, 0, 1, 2, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place"),
+    [
+        (80.0, 70.0, 0), (80.0, 70.1, 1), (80.0, 75.0, 1), (80.0, 75.1, 2), (80.0, 78.0, 2), (80.0, 78.1, 3),
+        (80.0, 79.9, 3), (80.0, 80.0, 4), (80.0, 80.04, 4), (80.0, 80.1, 5), (80.0, 81.9, 5), (80.0, 82.0, 6),
+        (80.0, 85.0, 7), (80.0, 89.96, 8), (80.0, 100.0, 8), (0.0, 100.0, 8), (100.0, 0.0, 0),
+    ],
+)  # fmt: skip
+def test_a_change_is_counted_by_how_much_it_is_and_whether_it_is_of_one_scale(
+    before: float, after: float, place: int
+) -> None:
+    for comparable in (True, False):
+        reading = replace(READ, before_confidence=before, confidence=after, comparable=comparable)
+        found = collected([reading]).confidences
+        one, none = (found.changes, found.changes_of_others)[:: 1 if comparable else -1]
+        assert [i for i, count in enumerate(one) if count] == [place]
+        assert not any(none)
 
 
 def test_first_texts_are_compared_with_nothing() -> None:
@@ -122,8 +140,9 @@ def test_sums_agree_and_lines_fit_a_screen(readings: list[Any]) -> None:
     result = collected(readings)
     found = result.confidences
     assert found.measured + found.unknown == result.compared == result.documents - result.first_texts
-    assert sum(found.bins_before) == sum(found.bins_after) == found.measured
-    assert len(found.bins_before) == BINS
+    assert (sum(found.changes), len(found.changes)) == (found.comparable, 2 * len(STEPS) + 3)
+    every = [one + other for one, other in zip(found.changes, found.changes_of_others, strict=True)]
+    assert (sum(every[:SAME]), every[SAME], sum(every[SAME + 1 :])) == (found.down, found.same, found.up)
     assert sum(result.verdicts.values()) == result.documents
     assert all(len(line) <= 80 for line in lines(result))
     assert json.loads(json.dumps(plain(result)))["words"]["gained"] == result.words_gained

@@ -27,7 +27,7 @@ from tests.engine.running import Bench, bench_on
 from tests.faults.meanwhile import meanwhile
 from tests.handlers.running_job import Conn, add_document, add_tenant
 from tests.queue.helpers import add_tenant as queue_tenant
-from tests.queue.helpers import ended, enqueue, failed, join, one, running, state
+from tests.queue.helpers import ended, enqueue, failed, join, one, retry, running, state
 from tests.waiting import wait_until
 
 JOBS = JobStore("batchproc")
@@ -184,7 +184,7 @@ def test_a_cancel_that_is_killed_is_finished_by_whichever_node_runs(
     found = LISTING.one(connection, mine)
     assert (found.state, found.jobs_left, found.cancelling) == ("cancelled", 0, False)
     # It is over: what somebody retries then by itself is his, and runs.
-    JOBS.retry(connection, [jobs[0]])
+    retry(connection, [jobs[0]])
     assert node.put_right(connection) == []
     assert state(connection, jobs[0]) is JobState.AVAILABLE
 
@@ -277,7 +277,7 @@ def test_a_campaign_that_does_not_exist_is_named(connection: Conn) -> None:
         with pytest.raises(UsageError, match="there is no campaign 4711"):
             change(connection, 4711)
     with pytest.raises(UsageError, match="there is no campaign 4711"):
-        look_at(connection, "batchproc", 4711)
+        look_at(connection, "batchproc", 4711, workers=1)
 
 
 # -- with a node

@@ -16,6 +16,7 @@ from PIL import Image, ImageChops, ImageStat
 from batchproc.ops import drawing
 from batchproc.ops.drawing.page import A4, typesetter
 from batchproc.ops.drawing.text import VOCABULARIES, Language, letter_text
+from tests.drawing import columns, faded, shadowed, stamped, table, text_pdf
 
 LANGUAGES: tuple[Language, ...] = ("eng", "deu")
 
@@ -130,14 +131,14 @@ def test_scanned_pdf_has_pictures_and_no_text(tmp_path: Path) -> None:
 
 def test_text_pdf_has_the_text(tmp_path: Path) -> None:
     path = tmp_path / "text.pdf"
-    drawing.text_pdf("Grüße aus Köln\n\nStraße\f" + "very long line " * 20, path)
+    text_pdf("Grüße aus Köln\n\nStraße\f" + "very long line " * 20, path)
     with closing(pypdfium2.PdfDocument(path)) as document:
         texts = [page.get_textpage().get_text_bounded() for page in document]
     assert texts[0].split() == ["Grüße", "aus", "Köln", "Straße"]
     assert texts[1].split() == ["very", "long", "line"] * 20
     assert len(texts[1].splitlines()) > 2
     with pytest.raises(ValueError, match="60 lines do not fit"):
-        drawing.text_pdf("x\n" * 60, path)
+        text_pdf("x\n" * 60, path)
 
 
 def test_broken_pdf_looks_like_one_and_cannot_be_opened(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_broken_pdf_looks_like_one_and_cannot_be_opened(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_columns_and_tables_are_repeatable_and_stay_on_the_paper(language: Language) -> None:
-    for draw in (drawing.columns, drawing.table):
+    for draw in (columns, table):
         first, again, other = (
             draw(3, language, dpi=72, skew=3.0),
             draw(3, language, dpi=72, skew=3.0),
@@ -163,12 +164,12 @@ def test_columns_and_tables_are_repeatable_and_stay_on_the_paper(language: Langu
 
 
 def test_columns_and_tables_are_read_by_recognition() -> None:
-    for drawn in (drawing.columns(1), drawing.table(1)):
+    for drawn in (columns(1), table(1)):
         assert recall(drawn.text, drawn.image, "eng") >= 0.98
 
 
 def test_a_table_has_a_frame_round_all_its_cells() -> None:
-    image = drawing.table(1, dpi=72, rows=3).image
+    image = table(1, dpi=72, rows=3).image
     rows = [image.crop((0, row, image.width, row + 1)).histogram() for row in range(image.height)]
     dark = [row for row, levels in enumerate(rows) if sum(levels[:128]) > 400]
     groups = [row for row in dark if row - 1 not in dark]
@@ -177,14 +178,14 @@ def test_a_table_has_a_frame_round_all_its_cells() -> None:
 
 def test_wear_changes_the_light_and_not_the_size() -> None:
     letter = drawing.letter(1, dpi=72).image
-    assert drawing.faded(letter, ink=100, paper=200).getextrema() == (100, 200)
-    shadowed = drawing.shadowed(letter, 0.4)
-    assert shadowed.getpixel((0, 0)) == 255
-    assert shadowed.getpixel((letter.width - 1, letter.height - 1)) == pytest.approx(0.4 * 255, abs=4)
-    stamped = drawing.stamped(letter, "RECEIVED", 72, ink=120)
-    changed = ImageChops.difference(stamped, letter).getbbox()
+    assert faded(letter, ink=100, paper=200).getextrema() == (100, 200)
+    shaded = shadowed(letter, 0.4)
+    assert shaded.getpixel((0, 0)) == 255
+    assert shaded.getpixel((letter.width - 1, letter.height - 1)) == pytest.approx(0.4 * 255, abs=4)
+    marked = stamped(letter, "RECEIVED", 72, ink=120)
+    changed = ImageChops.difference(marked, letter).getbbox()
     assert changed is not None
     assert changed[2] - changed[0] > letter.width / 3
-    for worn in (shadowed, stamped, drawing.scanned(letter, 1, 1.0, 72)):
+    for worn in (shaded, marked, drawing.scanned(letter, 1, 1.0, 72)):
         assert (worn.mode, worn.size) == (letter.mode, letter.size)
     assert drawing.scanned(letter, 1, 1.0, 72).tobytes() == drawing.scanned(letter, 1, 1.0, 72).tobytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchproc.ops.estimates import Estimates, Work
+from batchproc.ops.estimates import Estimate, Estimates, Work
 from batchproc.queue.campaign_listing import Used
 
 
@@ -29,6 +29,8 @@ def test_pages_that_are_recognised_in_any_case_take_longer_than_text_layers() ->
     estimates = Estimates([used(1, 100.0, ocr=50, text=150)])
     assert estimates.seconds_per_page(1) == 0.5
     assert estimates.seconds_per_page(1, recognised=True) == 2.0
+    told = {mode: estimates.seconds([Work(1, "ocr", 1, 10, mode=mode)]) for mode in (None, "skip", "redo", "force")}
+    assert told == {None: 5.0, "skip": 5.0, "redo": 20.0, "force": 20.0}
     assert Estimates([used(1, 1.0, text=100)]).seconds_per_page(1, recognised=True) == 0.01, "that of any page"
 
 
@@ -59,3 +61,34 @@ def test_one_part_without_a_past_leaves_the_whole_without() -> None:
 
 def test_nothing_to_do_takes_no_time() -> None:
     assert Estimates([]).seconds([]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("estimate", "told"),
+    [
+        (
+            Estimate(42, 1, 31.5, 2, 15.75),
+            [
+                "42 pages, 32 s of one worker (0.75 s a page lately)",
+                "1 document has not been read, and counts as others do",
+                "about 16 s with 2 workers and nothing else to do",
+            ],
+        ),
+        (
+            Estimate(0, 0, 0.4, 1, 0.4),
+            ["0.4 s of one worker", "about 0.4 s with 1 worker and nothing else to do"],
+        ),
+        (Estimate(3, 0, None, 2, None), ["3 pages, time unknown: nothing like it in 30 days"]),
+        (
+            Estimate(12_345_678, 1_234_567, 2e9, 128, 2e9 / 128),
+            [
+                "12,345,678 pages, 23148 d 4 h of one worker (3 min a page lately)",
+                "1,234,567 documents have not been read, and count as others do",
+                "about 180 d 20 h with 128 workers and nothing else to do",
+            ],
+        ),
+    ],
+)
+def test_an_estimate_has_words_that_fit_beside_the_names_of_a_page(estimate: Estimate, told: list[str]) -> None:
+    assert estimate.lines() == told
+    assert all(len(line) <= 66 for line in told)

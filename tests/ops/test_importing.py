@@ -17,10 +17,11 @@ from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.core.job import KindSpec, Lane, NewJob
 from batchproc.database import connect
 from batchproc.documents.store import DocumentStore
-from batchproc.ops.importing import ImportOptions, ImportResult, import_manifest, import_paths
+from batchproc.ops.importing import ImportOptions, import_manifest, import_paths
 from batchproc.ops.reviving import MENDED_BY_IMPORT, DocumentJob
 from batchproc.queue.store import JobStore, Tenant
 from tests.handlers.running_job import Conn, add_text
+from tests.ops.import_result import ImportResult
 
 STORE = DocumentStore("batchproc", tenant_id=None)
 JOBS = JobStore("batchproc")
@@ -54,7 +55,7 @@ def imported(
     connection: Conn, tenant: Tenant, *paths: Path | bytes, options: ImportOptions | None = None
 ) -> ImportResult:
     given = [path if isinstance(path, bytes) else bytes(path) for path in paths]
-    return ImportResult().add(import_paths(connection, STORE, JOBS, tenant, given, options))
+    return ImportResult(import_paths(connection, STORE, JOBS, tenant, given, options))
 
 
 def names(result: ImportResult) -> list[bytes]:
@@ -262,7 +263,7 @@ def test_a_manifest_brings_ids_languages_and_titles(connection: Conn, tenant: Te
         {"path": r"archive/\xff.tif"},
     )
     options = ImportOptions(language="deu")
-    result = ImportResult().add(import_manifest(connection, STORE, JOBS, tenant, manifest, options))
+    result = ImportResult(import_manifest(connection, STORE, JOBS, tenant, manifest, options))
     assert names(result) == [b"a.pdf", b"b.tif", b"\xff.tif"]
     first, second, _ = (STORE.load(connection, document.document_id) for document in result.documents)
     assert (first.external_id, first.language, first.title, first.title_source) == (
@@ -290,7 +291,7 @@ def test_each_bad_line_of_a_manifest_is_named(connection: Conn, tenant: Tenant, 
         {"path": "archive/a.pdf", "external_id": "same"},
         {"path": "archive/b.tif", "external_id": "same"},
     )
-    result = ImportResult().add(import_manifest(connection, STORE, JOBS, tenant, manifest))
+    result = ImportResult(import_manifest(connection, STORE, JOBS, tenant, manifest))
     assert names(result) == [b"a.pdf"]
     assert codes(result) == {b"manifest.ndjson:%d" % line: "invalid_line" for line in range(1, 9)} | {
         b"none.pdf": "source_missing",
@@ -303,7 +304,7 @@ def test_each_bad_line_of_a_manifest_is_named(connection: Conn, tenant: Tenant, 
 
 def test_a_manifest_that_is_missing_is_a_usage_error(connection: Conn, tenant: Tenant, folder: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.ndjson cannot be read: No such file"):
-        ImportResult().add(import_manifest(connection, STORE, JOBS, tenant, bytes(folder / "none.ndjson")))
+        ImportResult(import_manifest(connection, STORE, JOBS, tenant, bytes(folder / "none.ndjson")))
 
 
 def test_a_document_and_its_job_come_together_or_not_at_all(connection: Conn, tenant: Tenant, folder: Path) -> None:

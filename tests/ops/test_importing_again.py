@@ -19,10 +19,11 @@ from batchproc.documents.originals import Original, StorageGone
 from batchproc.documents.store import DocumentStore, NewDocument
 from batchproc.ops import import_batches
 from batchproc.ops.import_batches import ImportBatches
-from batchproc.ops.importing import Import, Imported, ImportOptions, ImportResult
+from batchproc.ops.importing import Import, Imported, ImportOptions
 from batchproc.queue.campaigns import Campaigns
 from batchproc.queue.store import JobStore, Tenant
 from tests.handlers.running_job import Conn
+from tests.ops.import_result import ImportResult
 from tests.queue.helpers import wait_for_blocked
 
 STORE = DocumentStore("batchproc", tenant_id=None)
@@ -60,7 +61,7 @@ fine = pytest.mark.usefixtures("_clocks_tick_finely")
 
 
 def imported(connection: Conn, tenant: Tenant, folder: Path, options: ImportOptions | None = None) -> ImportResult:
-    return ImportResult().add(Import(connection, STORE, JOBS, tenant, options).paths([bytes(folder)]))
+    return ImportResult(Import(connection, STORE, JOBS, tenant, options).paths([bytes(folder)]))
 
 
 def read(result: ImportResult) -> list[str]:
@@ -295,6 +296,6 @@ def test_a_batch_that_is_written_file_by_file_is_one_campaign(
     lines = [f'{{"path": "archive/{n}.tif", "external_id": "{n % 4}"}}\n' for n in range(5)]
     (tmp_path / "manifest").write_text("".join(lines))
     work = Import(connection, STORE, JOBS, tenant, ImportOptions(command="import"))
-    result = ImportResult().add(work.manifest(bytes(tmp_path / "manifest")))
+    result = ImportResult(work.manifest(bytes(tmp_path / "manifest")))
     assert [one.failure_code for one in result.rejected] == ["external_id_taken"]
     assert (counted(connection, "jobs"), campaigns(connection)[0][3], counted(connection, "campaigns")) == (4, 4, 1)

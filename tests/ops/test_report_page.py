@@ -19,7 +19,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image, ImageStat
 
-from batchproc.ops.campaign_result import CampaignResult
+from batchproc.ops.campaign_result import SAME, CampaignResult, Confidences
 from batchproc.ops.report import html
 from batchproc.ops.report.charts import charts
 from batchproc.ops.report.gathering import stretch_width
@@ -153,7 +153,7 @@ def test_it_can_be_read_in_a_browser(page: Path, opened: Browser, width: int, sc
 
     assert opened.ask("document.documentElement.scrollWidth") <= width, "it scrolls sideways"
     texts = opened.ask(TEXTS_OF_CHARTS)
-    assert {"jobs a minute", "busy workers", "unreadable_file", "before", "after"} <= {text["text"] for text in texts}
+    assert {"jobs a minute", "busy workers", "unreadable_file", "up by 10 or more"} <= {text["text"] for text in texts}
     assert [text for text in texts if text["size"] < LEAST_TEXT] == []
     assert opened.ask(CUT_OFF) == []
     paper = _rgb(opened.ask(PAPER))
@@ -164,6 +164,14 @@ def test_it_can_be_read_in_a_browser(page: Path, opened: Browser, width: int, sc
     brightness = ImageStat.Stat(picture).median[0]
     assert brightness > 230 if scheme == "light" else brightness < 40
     assert sum(1 for pixels in picture.histogram() if pixels) > 50, "there is something on it"
+
+
+def test_bars_that_touch_have_no_seams_between_them(page: Path, opened: Browser) -> None:
+    opened.show(page, DESK, dark=True)
+    bars = "[...document.querySelectorAll('svg[aria-label^=Use] [id*=-patch_] path')]"
+    shapes = opened.ask(f"{bars}.map(bar => getComputedStyle(bar).shapeRendering)")
+    assert len(shapes) > 40
+    assert set(shapes) == {"crispedges"}
 
 
 def test_a_chart_of_the_other_width_is_not_shown(page: Path, opened: Browser) -> None:
@@ -304,6 +312,59 @@ def _places(chart: str) -> dict[str, float]:
     return {text: float(left or moved) for left, moved, text in found}
 
 
+def _texts(chart: str) -> list[str]:
+    return re.findall(r">([^<>]+)</text>", chart)
+
+
+def test_what_changed_of_confidences_is_counted_by_how_much() -> None:
+    """Nothing that did not change can look as if it were better."""
+    result = CampaignResult(documents=7, confidences=Confidences(same=6, unknown=1, comparable=6))
+    result.confidences.changes[SAME] = 6
+    chart = charts(reduced(result=result), ("confidence",))["confidence"]
+    assert "0 higher, 0 lower, 6 the same" in chart.about
+    counts, names = [text for text in _texts(chart.wide) if text.isdigit()], _texts(chart.wide)
+    assert counts[-9:] == ["0", "0", "0", "0", "6", "0", "0", "0", "0"], "from those that are up most"
+    assert [name for name in names if re.match("up|the same|down", name)] == [
+        *("up by 10 or more", "up by 5 to 10", "up by 2 to 5", "up by less than 2", "the same"),
+        *("down by less than 2", "down by 2 to 5", "down by 5 to 10", "down by 10 or more"),
+    ]
+    assert "read by other means" not in names
+
+
+def test_what_is_not_of_one_scale_is_set_apart() -> None:
+    chart = charts(sample(), ("confidence",))["confidence"]
+    assert "read by other means" in _texts(chart.wide)
+    assert "5,200 higher (by 4.5 on average), 700 lower (by 2.7 on average), 800 the same" in chart.about
+    assert "700 of them were read by another engine or with other data than before: not one scale" in chart.about
+    assert {"650", "800", "20"} <= set(_texts(chart.wide)), "the bars count all of them"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "each", "highest"), [(600.0, "in 15 s", 8), (3000.0, "a minute", 6)], ids=["10 min", "50 min"]
+)
+def test_a_stretch_of_seconds_is_not_told_as_a_minute(seconds: float, each: str, highest: int) -> None:
+    night, width = sample(), stretch_width(seconds)
+    stretch = replace(night.stretches[0], completed={"ocr": 3}, pages=7)
+    stretches = tuple(replace(stretch, at=number * width) for number in range(40))
+    report = replace(night, subject=replace(night.subject, seconds=seconds), stretches=stretches, width=width)
+    texts = _texts(charts(report, ("throughput",))["throughput"].wide)
+    assert [text for text in texts if text.startswith(("jobs ", "pages "))] == [f"jobs {each}", f"pages {each}"]
+    assert max(int(text) for text in texts if text.isdigit()) <= highest, "3 jobs and 7 pages, in each stretch"
+
+
+def test_pages_a_minute_are_told_of_no_less_than_a_minute() -> None:
+    night = sample()
+    told = {s: dict(head(replace(night, subject=replace(night.subject, seconds=s)))) for s in (4.0, 59.9, 60.0)}
+    assert [figures.get("pages a minute") for figures in told.values()] == [None, None, f"{night.pages:,.1f}"]
+    assert {figures["pages"] for figures in told.values()} == {f"{night.pages:,}"}
+
+
+def test_a_run_of_four_seconds_has_more_than_one_time_on_a_phone() -> None:
+    stretches = tuple(replace(sample().stretches[0], at=number * 0.1) for number in range(40))
+    chart = charts(replace(sample(), stretches=stretches, width=0.1), ("slots",))["slots"]
+    assert {"02", "04"} <= set(_texts(chart.narrow))
+
+
 def test_more_kinds_than_colours_are_told_as_others() -> None:
     night = sample()
     kinds = tuple(replace(night.kinds[0], kind=f"kind_{number}") for number in range(9))
@@ -327,4 +388,4 @@ def test_times_of_runs_of_nearly_two_units_are_drawn_without_a_word(seconds: flo
     report = sample()
     width = seconds / len(report.stretches)
     stretches = tuple(replace(stretch, at=n * width) for n, stretch in enumerate(report.stretches))
-    assert "throughput" in charts(replace(report, width=width, stretches=stretches))
+    assert charts(replace(report, width=width, stretches=stretches), ("throughput",))

@@ -17,6 +17,7 @@ from batchproc.queue.campaigns import Campaigns
 from batchproc.queue.store import JobStore
 from tests.documents.revising import FAILED, Revising, page, without_sums
 from tests.handlers.running_job import Conn, add_document, add_tenant
+from tests.queue.helpers import CAMPAIGNS
 
 STORE = JobStore("batchproc")
 
@@ -38,7 +39,7 @@ class Archive:
     def __init__(self, connection: Conn) -> None:
         self.connection = connection
         self.tenant = add_tenant(connection)
-        self.campaign = STORE.begin_campaign(connection, "reprocess --all")
+        self.campaign = CAMPAIGNS.begin(connection, "reprocess --all")
         self.read = Origin(campaign_id=self.campaign)
         self._documents = 0
 
@@ -162,7 +163,7 @@ def test_status_and_pages_are_those_of_the_revision_before(archive: Archive) -> 
 def test_a_text_that_a_person_had_chosen_before_stays_chosen(archive: Archive) -> None:
     document, before, _ = archive.read_again()
     archive.restore(document, before)
-    later = STORE.begin_campaign(archive.connection, "reprocess --all")
+    later = CAMPAIGNS.begin(archive.connection, "reprocess --all")
     document.read(page("later"), origin=Origin(campaign_id=later))
     assert archive.revert(later).reverted == 1
     assert document.row()[0] == before
@@ -171,7 +172,7 @@ def test_a_text_that_a_person_had_chosen_before_stays_chosen(archive: Archive) -
 
 def test_one_campaign_after_the_other_can_be_reverted(archive: Archive) -> None:
     document, before, after = archive.read_again()
-    later = STORE.begin_campaign(archive.connection, "reprocess --all")
+    later = CAMPAIGNS.begin(archive.connection, "reprocess --all")
     document.read(page("later"), origin=Origin(campaign_id=later))
     assert archive.revert().reverted == 0, "its text is not the current one"
     assert archive.revert(later).reverted == 1

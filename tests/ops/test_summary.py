@@ -151,6 +151,14 @@ def everything(**more: Any) -> tuple[RunReport, list[dict[str, Any]]]:
     return report, rows
 
 
+def test_the_command_that_a_gone_storage_names_is_told_whole() -> None:
+    path = "/srv/archive/" + "year-" * 50 + "2021"
+    said = f"something is mounted on {path} in which nothing was found: unmount it, or: batchproc storage accept {path}"
+    counts = Counts(snoozed=3, storages=Counter({said: 3}))
+    shown = summary.lines(RunReport(1, counts, 3, 1.0, 3), [], ())
+    assert f"\n    batchproc storage accept {path}\n" in "\n".join(shown)
+
+
 def test_the_worst_of_nights_is_one_screen_too_and_says_how_much_more_there_is() -> None:
     report, rows = everything()
     done = Worked(pages=101_000, failed_pages=31, seconds=220_000, slots=8)
@@ -234,7 +242,7 @@ def test_the_seconds_of_a_run_are_those_of_its_row() -> None:
     assert (summary.plain(report, done)["seconds"], summary.plain(report, done)["slot_use"]) == (10.0, 0.75)
     assert summary.plain(report)["seconds"] == 30.0
     rates, run = summary.lines(report, [], (), done)
-    assert rates == "2 jobs, 12.0/min; 2 workers busy 75% of the time"
+    assert rates == "2 jobs in 10 s; 2 workers busy 75% of the time"
     assert run.endswith("10 s, exit 0")
 
 
@@ -297,7 +305,23 @@ def test_the_use_of_the_workers_is_a_share_of_their_time() -> None:
     assert summary.plain(report, Worked(seconds=15.0, slots=2))["slot_use"] == 0.75
     assert summary.plain(report, Worked(seconds=15.0, slots=None))["slot_use"] is None
     rates, _ = summary.lines(report, [], (), Worked(seconds=15.0, slots=1))
-    assert rates == "2 jobs, 12.0/min; 1 worker busy 100% of the time"
+    assert rates == "2 jobs in 10 s; 1 worker busy 100% of the time"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pages", "jobs", "told"),
+    [
+        (3.2, 700, 2, "700 pages (1 failed) and 2 jobs in 3.2 s"),
+        (3.2, 0, 2, "2 jobs in 3.2 s"),
+        (40.0, 200, 2, "200 pages (1 failed), 5.0/s; 2 jobs in 40 s"),
+        (120.0, 60, 3, "60 pages (1 failed), 30.0/min; 3 jobs, 1.5/min"),
+        (7200.0, 60, 3, "60 pages (1 failed), 30.0/h; 3 jobs, 1.5/h"),
+    ],
+)
+def test_a_rate_is_told_of_no_more_than_there_was(seconds: float, pages: int, jobs: int, told: str) -> None:
+    report = RunReport(1, Counts(claimed=jobs, completed=jobs), 0, seconds, 0)
+    rates, _ = summary.lines(report, [], (), Worked(pages=pages, failed_pages=1, seconds=1.0))
+    assert rates == told
     assert "slot_use" not in summary.plain(report)
 
 

@@ -112,7 +112,8 @@ def test_what_a_job_has_to_carry_is_one_bounded_line() -> None:
 
 def test_whoever_is_not_traced_loads_nothing_of_it() -> None:
     code = (
-        "import sys, batchproc.cli.main as m, batchproc.cli.commands\n"
+        "import sys, batchproc.cli.main as m\n"
+        "assert dict(m.cli.commands)\n"  # all of them imported
         "from batchproc.queue.trace_context import current_traceparent\n"
         "assert current_traceparent() is None\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'prometheus_client'))])"

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from uuid import uuid4
 
 import pytest
-from psycopg import sql
 
 from batchproc.database import connect
-from tests.database import database_on
+from batchproc.testing.databases import Databases
 from tests.queue.helpers import Conn
 
 _EMPTY = """
@@ -29,16 +27,16 @@ _EMPTY = """
 
 
 @pytest.fixture(scope="package")
-def queue_url(server_url: str, template_database: str) -> Iterator[str]:
-    name = f"batchproc_test_{uuid4().hex[:12]}"
-    with connect(server_url) as server:
-        server.execute(
-            sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template_database))
-        )
-        try:
-            yield database_on(server_url, name)
-        finally:
-            server.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+def queue_url(template_databases: Databases) -> Iterator[str]:
+    with template_databases.new() as url:
+        yield url
+
+
+@pytest.fixture(scope="package")
+def empty(queue_url: str) -> Iterator[Callable[[], object]]:
+    """Takes all rows away, on a connection that knows the tables already: a new one reads up on each of them first."""
+    with connect(queue_url, options={"options": "-c lock_timeout=20s"}) as connection:
+        yield lambda: connection.execute(_EMPTY)
 
 
 @pytest.fixture
@@ -49,8 +47,7 @@ def opened(queue_url: str) -> Iterator[Callable[[], Conn]]:
 
 
 @pytest.fixture
-def connection(opened: Callable[[], Conn]) -> Conn:
+def connection(opened: Callable[[], Conn], empty: Callable[[], object]) -> Conn:
     """A connection to a database without a row."""
-    connection = opened()
-    connection.execute(_EMPTY)
-    return connection
+    empty()
+    return opened()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
@@ -16,13 +17,17 @@ from batchproc.core.job import Claim, JobState, KindSpec, Lane, NewJob
 from batchproc.core.outcome import Completed, ErrorClass, Failed, Outcome
 from batchproc.core.settle import settle
 from batchproc.core.transition import Transition
+from batchproc.queue.campaigns import Campaigns
+from batchproc.queue.changing import Changing
 from batchproc.queue.node_store import Ended, NodeFacts, NodeStore, Settled
+from batchproc.queue.pruning import Pruning
 from batchproc.queue.store import JobStore
 
 Conn = Connection[TupleRow]
 T = TypeVar("T")
 
 STORE = JobStore("batchproc")
+CAMPAIGNS = Campaigns("batchproc")
 SPECS = {spec.name: spec for spec in (KindSpec("work"), KindSpec("other"), KindSpec("once", unique_while_running=True))}
 PATIENCE = 20.0
 
@@ -86,6 +91,16 @@ def claim_job(connection: Conn, store: NodeStore, job_id: int, run_id: int | Non
 def running(connection: Conn, store: NodeStore, tenant_id: int, kind: str = "work", **more: Any) -> Claim:
     """The claim of a new job."""
     return claim_job(connection, store, enqueue(connection, tenant_id, kind, **more))
+
+
+def retry(connection: Conn, job_ids: Sequence[int]) -> dict[int, str]:
+    """What became of each, as ``batchproc jobs retry`` has it."""
+    return Changing("batchproc").retry(connection, job_ids)
+
+
+def prune(connection: Conn, older_than: timedelta) -> int:
+    """How many jobs went, as with ``batchproc prune`` that nothing stops."""
+    return sum(batch.jobs.total() for batch in Pruning("batchproc").batches(connection, older_than))
 
 
 def decide(claimed: Claim, outcome: Outcome, spec: KindSpec | None = None) -> Transition:

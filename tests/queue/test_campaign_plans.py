@@ -5,19 +5,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from psycopg import sql
+from psycopg import Cursor
 
-from batchproc.database import connect
-from tests.database import database_on
+from batchproc.core.job import JobState
+from batchproc.queue.choosing import ChosenJobs, JobFilter
+from batchproc.queue.inspection import Inspection
+from batchproc.testing.databases import Databases
 from tests.queue.helpers import Conn
-from tests.queue.test_plans import STATEMENTS, Plan, explained, nodes
+from tests.queue.plans import buffers, crowded_database, explained, indexes_of_jobs, nodes
 
 CAMPAIGN = 2
 _CAMPAIGNS = "insert into batchproc.campaigns (command, documents) select 'import', 0 from generate_series(1, 40)"
@@ -37,23 +37,16 @@ _JOBS = """
 """
 
 
+def fill(connection: Conn) -> None:
+    connection.execute("insert into batchproc.tenants (slug) values ('acme')")
+    for statement in (_CAMPAIGNS, _JOBS):
+        connection.execute(statement.encode())
+
+
 @pytest.fixture(scope="module")
-def crowded(server_url: str, template_database: str) -> Iterator[Conn]:
-    name = f"batchproc_test_{uuid4().hex[:12]}"
-    with connect(server_url) as server:
-        server.execute(
-            sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template_database))
-        )
-        try:
-            with connect(database_on(server_url, name)) as connection:
-                # Nothing but the test decides when there are statistics.
-                connection.execute("alter table batchproc.processing_jobs set (autovacuum_enabled = off)")
-                connection.execute("insert into batchproc.tenants (slug) values ('acme')")
-                for statement in (_CAMPAIGNS, _JOBS):
-                    connection.execute(statement.encode())
-                yield connection
-        finally:
-            server.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+def crowded(template_databases: Databases) -> Iterator[Conn]:
+    with crowded_database(template_databases, fill) as connection:
+        yield connection
 
 
 @pytest.fixture(scope="module", params=["without statistics", "analysed"])
@@ -68,7 +61,7 @@ WAITING, HELD, RUNNING = "processing_jobs_campaign", "processing_jobs_held", "pr
 DONE, FAILED = "processing_jobs_campaign_done", "processing_jobs_campaign_failed"
 ONE = {"campaign_id": CAMPAIGN}
 NEXT = ONE | {"after": 0, "limit": 500}
-FAILURES = {"states": ["discarded", "cancelled"], "failure_codes": None, "tenant_id": None}
+FAILURES = {"states": ["discarded", "cancelled"], "failure_codes": None}
 PINS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "campaign_unfinished": (NEXT, {WAITING, HELD, RUNNING}),
     "campaign_waiting": (NEXT, {WAITING}),
@@ -87,10 +80,7 @@ PINS: dict[str, tuple[dict[str, Any], set[str]]] = {
 def test_the_jobs_of_a_campaign_are_read_by_its_indexes(connection: Conn, name: str, generic: bool) -> None:
     values, expected = PINS[name]
     plan = explained(connection, name, values, generic=generic)
-    scans = {node["Node Type"] for node in nodes(plan) if node.get("Relation Name") == "processing_jobs"}
-    assert scans
-    assert "Seq Scan" not in scans, json.dumps(plan, indent=1)
-    used = {node["Index Name"] for node in nodes(plan) if "processing_jobs" in node.get("Index Name", "")}
+    used = indexes_of_jobs(plan)
     # Not by the primary key: in the order of the ids it meets the jobs of all others.
     assert all(re.fullmatch("|".join(expected), index) for index in used), used
     assert len(used) >= len(expected)
@@ -101,18 +91,76 @@ def test_what_a_broken_off_cancel_left_is_found_by_the_indexes(connection: Conn,
     with connection.transaction(force_rollback=True):
         connection.execute("update batchproc.campaigns set cancelling = true where campaign_id = %s", [CAMPAIGN])
         plan = explained(connection, "strays", {"limit": 500, "skip": []}, generic=generic)
-    scans = {node["Node Type"] for node in nodes(plan) if node.get("Relation Name") == "processing_jobs"}
-    assert "Seq Scan" not in scans, json.dumps(plan, indent=1)
-    used = {node["Index Name"] for node in nodes(plan) if "processing_jobs" in node.get("Index Name", "")}
+    used = indexes_of_jobs(plan)
     assert not used & {DONE, FAILED, "processing_jobs_finished"}, used
 
 
-def buffers(connection: Conn, name: str, values: dict[str, Any]) -> int:
-    """Pages that the statement touches."""
-    row = connection.execute(b"explain (analyze, buffers, format json) " + STATEMENTS[name], values).fetchone()
-    assert row is not None
-    plan: Plan = row[0][0]["Plan"]
-    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+def asked(connection: Conn, look: Callable[[], object]) -> list[tuple[Any, Any]]:
+    """The statements on jobs that ``look`` sends, and with what."""
+    sent: list[tuple[Any, Any]] = []
+
+    class Recording(Cursor[Any]):
+        def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+            if b"processing_jobs j" in query:
+                assert options["prepare"] is False, "a generic plan knows neither the campaign nor the states"
+                sent.append((query, params))
+            return super().execute(query, params, **options)
+
+    before, connection.cursor_factory = connection.cursor_factory, Recording
+    try:
+        look()
+    finally:
+        connection.cursor_factory = before
+    return sent
+
+
+LOOKS: dict[str, Callable[[Conn, tuple[JobState, ...]], object]] = {
+    "listed": lambda connection, states: Inspection("batchproc").jobs(
+        connection, states=states, campaign_id=CAMPAIGN, after=30_000
+    ),
+    "chosen": lambda connection, states: next(
+        ChosenJobs("batchproc", connection, JobFilter(states, campaign_id=CAMPAIGN)).slices(), None
+    ),
+    "counted": lambda connection, states: ChosenJobs(
+        "batchproc", connection, JobFilter(states, campaign_id=CAMPAIGN)
+    ).groups(),
+}
+
+
+@pytest.mark.parametrize(
+    "states", [tuple(JobState), (JobState.HELD, JobState.RUNNING, JobState.AVAILABLE), (JobState.CANCELLED,)]
+)
+@pytest.mark.parametrize("look", LOOKS)
+def test_jobs_are_found_by_their_campaign_without_going_through_those_of_others(
+    connection: Conn, look: str, states: tuple[JobState, ...]
+) -> None:
+    statements = asked(connection, lambda: LOOKS[look](connection, states))
+    assert statements
+    for statement, values in statements:
+        row = connection.execute(b"explain (format json) " + statement, values).fetchone()
+        assert row is not None
+        plan = row[0][0]["Plan"]
+        used = indexes_of_jobs(plan)
+        if any(node["Node Type"] == "BitmapAnd" for node in nodes(plan)):
+            used -= {"processing_jobs_pkey"}  # without statistics of the ids, beside the few that run
+        assert used
+        assert all(re.fullmatch("|".join([WAITING, HELD, RUNNING, DONE, FAILED]), index) for index in used), used
+
+
+def test_a_campaign_is_listed_by_ids_whatever_the_states(connection: Conn) -> None:
+    query = "select job_id, state from batchproc.processing_jobs where campaign_id = %s order by job_id"
+    expected: list[tuple[int, str]] = connection.execute(query, [CAMPAIGN]).fetchall()
+    listed: list[tuple[int, str]] = []
+    while page := Inspection("batchproc").jobs(
+        connection, campaign_id=CAMPAIGN, after=listed[-1][0] if listed else 0, limit=700
+    ):
+        listed += [(row["job_id"], row["state"]) for row in page]
+    assert listed == expected
+    assert len({state for _, state in listed}) >= 4
+    wanted = JobFilter(tuple(JobState), campaign_id=CAMPAIGN)
+    chosen = ChosenJobs("batchproc", connection, wanted)
+    assert [job_id for some in chosen.slices() for job_id in some] == [job_id for job_id, _ in expected]
+    assert sum(group["jobs"] for group in chosen.groups()) == len(expected)
 
 
 @pytest.mark.parametrize("after", [0, 40_000])

@@ -7,9 +7,9 @@ import pytest
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, NewJob
 from batchproc.queue import campaigns
-from batchproc.queue.campaign_listing import Campaign, CampaignListing, LeftJobs
-from batchproc.queue.campaigns import Campaigns
+from batchproc.queue.campaign_listing import Campaign, CampaignListing, LeftJobs, Pace
 from tests.queue.helpers import (
+    CAMPAIGNS,
     STORE,
     Conn,
     add_document,
@@ -23,7 +23,6 @@ from tests.queue.helpers import (
     state,
 )
 
-CAMPAIGNS = Campaigns("batchproc")
 LISTING = CampaignListing("batchproc")
 
 
@@ -162,8 +161,10 @@ def test_what_is_left_is_told_in_jobs_and_pages(connection: Conn) -> None:
     enqueue(connection, tenant, document_id=unknown, campaign_id=made)
     enqueue(connection, tenant, "other", document_id=known, campaign_id=made, args={"range": [5, 9]})
     enqueue(connection, tenant, "once", document_id=known, campaign_id=made, args={"range": "join"})
+    enqueue(connection, tenant, "forced", document_id=known, campaign_id=made, args={"mode": "force"})
     left = {part.kind: part for part in LISTING.left(connection, made)}
-    assert left["work"] == LeftJobs(tenant, "work", 3, 12 + 2, 1)
+    assert left["work"] == LeftJobs(tenant, "work", 3, 12 + 2, 1, None)
+    assert left["forced"] == LeftJobs(tenant, "forced", 1, 12, 0, "force")
     assert left["other"].pages == 5
     assert left["once"].pages == 0
 
@@ -179,7 +180,7 @@ def test_the_rate_is_that_of_its_own_documents_lately(connection: Conn) -> None:
                 for _ in range(count)
             ],
         )
-    assert LISTING.rate(connection, made) is None
+    assert LISTING.pace(connection, made) is None
     connection.execute(
         """
         update batchproc.processing_jobs j
@@ -190,10 +191,10 @@ def test_the_rate_is_that_of_its_own_documents_lately(connection: Conn) -> None:
         [made],
     )
     # The first of seven came to its end a minute ago.
-    assert LISTING.rate(connection, made) == pytest.approx(6 / 60, rel=0.1)
-    assert LISTING.rate(connection, other) is None
+    assert LISTING.pace(connection, made) == pytest.approx(Pace(6, 60.0), rel=0.1)
+    assert LISTING.pace(connection, other) is None
     connection.execute("update batchproc.processing_jobs set finished_at = finished_at - interval '15 min'")
-    assert LISTING.rate(connection, made) is None, "that was long ago"
+    assert LISTING.pace(connection, made) is None, "that was long ago"
 
 
 def test_what_was_cancelled_is_no_progress(connection: Conn) -> None:
@@ -217,7 +218,7 @@ def test_what_was_cancelled_is_no_progress(connection: Conn) -> None:
         where j.job_id = placed.job_id
         """
     )
-    assert LISTING.rate(connection, made) == pytest.approx(5 / 60, rel=0.1)
+    assert LISTING.pace(connection, made) == pytest.approx(Pace(5, 60.0), rel=0.1)
 
 
 def test_usage_of_the_last_days_is_summed_by_tenant_and_kind(connection: Conn) -> None:

@@ -38,6 +38,7 @@ from tests.queue.helpers import (
     now,
     one,
     queue_of,
+    retry,
     running,
     state,
     wait_for_blocked,
@@ -221,7 +222,7 @@ def test_a_request_left_behind_on_an_ended_job_does_not_cancel_its_retry(connect
         STORE.cancel(connection, [claimed.job_id])
     assert (state(connection, claimed.job_id), requests(connection)) == (JobState.DISCARDED, [claimed.job_id])
     assert node.put_right(connection) == []
-    assert STORE.retry(connection, [claimed.job_id]) == [(claimed.job_id, "retried")]
+    assert retry(connection, [claimed.job_id]) == {claimed.job_id: "retried"}
     assert node.put_right(connection) == []
     claim_job(connection, node, claimed.job_id)
     assert node.cancel_requested(connection) == []

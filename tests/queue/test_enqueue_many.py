@@ -15,7 +15,19 @@ from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, KindSpec, Lane, NewJob
 from batchproc.queue.hints import Hint
 from batchproc.queue.listener import Heard, Listener
-from tests.queue.helpers import PATIENCE, STORE, Conn, add_document, add_tenant, enqueue, now, one, queue_of, rows_of
+from tests.queue.helpers import (
+    CAMPAIGNS,
+    PATIENCE,
+    STORE,
+    Conn,
+    add_document,
+    add_tenant,
+    enqueue,
+    now,
+    one,
+    queue_of,
+    rows_of,
+)
 
 Opened = Callable[[], Conn]
 
@@ -64,7 +76,7 @@ def test_many_jobs_take_one_hint_and_little_time(connection: Conn, opened: Opene
 
 def test_of_a_batch_each_queue_is_told_with_its_lowest_priority(connection: Conn, opened: Opened) -> None:
     tenant, other = add_tenant(connection), add_tenant(connection, "other")
-    campaign = STORE.begin_campaign(connection, "test")
+    campaign = CAMPAIGNS.begin(connection, "test")
     STORE.hold(connection, campaign)
     listener = Listener(opened(), "batchproc")
     jobs = [

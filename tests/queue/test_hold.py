@@ -30,6 +30,7 @@ from tests.queue.helpers import (
     now,
     one,
     queue_of,
+    retry,
     rows_of,
     running,
     state,
@@ -149,7 +150,7 @@ def test_what_is_enqueued_or_retried_into_a_paused_campaign_is_held(connection: 
     later = enqueue(connection, tenant, campaign_id=campaign, run_at=now(connection) + HOUR)
     assert listener.wait(0.05) == Heard([]), "nothing to claim is announced"
     STORE.enqueue_many(connection, [NewJob(tenant, "other", campaign_id=campaign), NewJob(tenant, "other")], SPECS)
-    assert STORE.retry(connection, [given_up.job_id]) == [(given_up.job_id, "retried")]
+    assert retry(connection, [given_up.job_id]) == {given_up.job_id: "retried_held"}
     assert states(connection, single, later, given_up.job_id) == ["held"] * 3
     rows = rows_of(connection, "select state from batchproc.processing_jobs where kind = 'other' order by job_id")
     assert [row["state"] for row in rows] == ["held", "available"]

@@ -10,27 +10,32 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from psycopg import sql
 
 from batchproc.core.fairness import Queue, Turn
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Completed, FollowUp
-from batchproc.database import SqlFolder, connect
 from batchproc.queue.endings import endings_json
-from tests.database import database_on
+from batchproc.testing.databases import Databases
 from tests.queue.helpers import Conn, ended, join
+from tests.queue.plans import STATEMENTS, buffers, crowded_database, explained, indexes_of_jobs, nodes, touched
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NODE = UUID(int=1)
 DEAD = UUID(int=2)
-STATEMENTS = SqlFolder("batchproc.queue")
-Plan = dict[str, Any]
 ABLE = {"language_kinds": ["big"], "able": ["eng"], "has_defaults": True}
+LATER = datetime.now(UTC) + timedelta(days=1)
+LOOK = {
+    "until": LATER,
+    "after_time": datetime(1, 1, 1, tzinfo=UTC),
+    "after_id": 0,
+    "limit": 5000,
+    "kinds": [],
+}
 SCOPE: dict[str, list[Any]] = {"tenant_ids": [], "kinds": [], "lanes": []}
 
 _TENANTS = "insert into batchproc.tenants (slug) select 't' || n from generate_series(1, 200) n"
@@ -64,26 +69,19 @@ _ONE_BIG_QUEUE = """
 """
 
 
+def fill(connection: Conn) -> None:
+    connection.execute("analyze")
+    for statement in (_TENANTS, _DOCUMENTS):
+        connection.execute(statement.encode())
+    connection.execute(_JOBS.encode(), {"node": NODE, "dead": DEAD})
+    connection.execute(_ONE_BIG_QUEUE.encode())
+    join(connection, node_id=NODE)
+
+
 @pytest.fixture(scope="module")
-def crowded(server_url: str, template_database: str) -> Iterator[Conn]:
-    name = f"batchproc_test_{uuid4().hex[:12]}"
-    with connect(server_url) as server:
-        server.execute(
-            sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template_database))
-        )
-        try:
-            with connect(database_on(server_url, name)) as connection:
-                # Nothing but the test decides of when the statistics are.
-                connection.execute("alter table batchproc.processing_jobs set (autovacuum_enabled = off)")
-                connection.execute("analyze")
-                for statement in (_TENANTS, _DOCUMENTS):
-                    connection.execute(statement.encode())
-                connection.execute(_JOBS.encode(), {"node": NODE, "dead": DEAD})
-                connection.execute(_ONE_BIG_QUEUE.encode())
-                join(connection, node_id=NODE)
-                yield connection
-        finally:
-            server.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+def crowded(template_databases: Databases) -> Iterator[Conn]:
+    with crowded_database(template_databases, fill) as connection:
+        yield connection
 
 
 @pytest.fixture(scope="module", params=["analysed when empty", "analysed"])
@@ -183,16 +181,18 @@ PINS: dict[str, tuple[Values, set[str]]] = {
         lambda _: {"kind": "big", "lane": 1, "tenant_id": 1, "skip": [], "limit": 500},
         {"processing_jobs_claim"},
     ),
-    "discard_missing": (
+    "discard_jobs": (
         lambda _: {
             "job_ids": [1, 2],
             "tenant_ids": [1, 1],
             "results": ["{}", "{}"],
+            "failure_code": "own_code",
             "run_id": None,
             "failing_kinds": ["big"],
         },
         {"processing_jobs_pkey"},
     ),
+    "lock_waiting": (lambda _: some_ids(_) | {"failing_kinds": ["work"]}, {"processing_jobs_pkey"}),
     "hint_languages": (
         lambda _: {"document_ids": [1, 2, 3], "kinds": ["work"]},
         {"processing_jobs_(document|pkey)"},
@@ -258,6 +258,18 @@ PINS: dict[str, tuple[Values, set[str]]] = {
         lambda _: {"limit": 500, "skip": []},
         {"processing_jobs_campaign", "processing_jobs_held", "processing_jobs_pkey"},
     ),
+    "prunable": (lambda _: LOOK | {"states": ["completed"], "tenant_id": None}, {"processing_jobs_finished"}),
+    "prunable, of one tenant": (
+        lambda _: LOOK | {"states": ["discarded"], "tenant_id": 7},
+        {"processing_jobs_finished"},
+    ),
+    "prune_jobs": (lambda _: some_ids(_) | {"until": LATER}, {"processing_jobs_pkey"}),
+    "due_jobs": (lambda _: {"skip": [], "limit": 1000}, {"processing_jobs_due"}),
+    "due_by_tenant": (
+        lambda _: {"after": 0, "per_tenant": 5, "limit": 1000, "skip": []},
+        {"processing_jobs_promote"},
+    ),
+    "promote_jobs": (some_ids, {"processing_jobs_pkey"}),
 }
 
 
@@ -279,53 +291,12 @@ _UNKNOWN_TURN = {
 # -- plans
 
 
-def nodes(plan: Plan) -> Iterator[Plan]:
-    yield plan
-    for child in plan.get("Plans", []):
-        yield from nodes(child)
-
-
-def explained(connection: Conn, name: str, values: Any, *, generic: bool) -> Plan:
-    statement = STATEMENTS[name.partition(",")[0]]
-    if not generic or values is None:
-        row = connection.execute(b"explain (format json) " + statement, values).fetchone()
-    else:
-        row = _explained_generic(connection, statement, values)
-    assert row is not None
-    plan: Plan = row[0][0]["Plan"]
-    return plan
-
-
-def _explained_generic(connection: Conn, statement: bytes, values: Any) -> Any:
-    """The plan for any parameters, made once and kept."""
-    named = dict.fromkeys(re.findall(rb"%\((\w+)\)s", statement))
-    ordered = [values[name.decode()] for name in named] if named else values
-    with connection.transaction(force_rollback=True):
-        connection.execute(statement, values, prepare=True)
-        known = connection.execute(
-            "select name from pg_prepared_statements order by prepare_time desc limit 1"
-        ).fetchone()
-        assert known is not None
-        connection.execute("set local plan_cache_mode = force_generic_plan")
-        arguments = sql.SQL(", ").join(sql.Literal(value) for value in ordered)
-        execute = sql.SQL("explain (format json) execute {} ({})").format(sql.Identifier(known[0]), arguments)
-        return connection.execute(execute).fetchone()
-
-
 @pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
 @pytest.mark.parametrize("name", PINS)
 def test_the_job_table_is_read_by_index(connection: Conn, name: str, generic: bool) -> None:
     values_of, expected = PINS[name]
     plan = explained(connection, name, values_of(connection), generic=generic)
-    of_jobs = [
-        node
-        for node in nodes(plan)
-        if "processing_jobs" in (node.get("Relation Name"), node.get("Index Name", "")[:15])
-    ]
-    assert of_jobs
-    scans = {node["Node Type"] for node in nodes(plan) if node.get("Relation Name") == "processing_jobs"}
-    assert "Seq Scan" not in scans, json.dumps(plan, indent=1)
-    used = {node["Index Name"] for node in nodes(plan) if "Index Name" in node}
+    used = indexes_of_jobs(plan)
     for pattern in expected:
         assert [index for index in used if re.fullmatch(pattern, index)], (pattern, used)
 
@@ -363,7 +334,7 @@ def test_what_a_claim_touches_grows_with_its_jobs_alone(connection: Conn, name: 
     [updated] = [node for node in nodes(plan) if (node["Node Type"], node.get("Relation Name")) == _UPDATE_OF_JOBS]
     jobs = max(node["Actual Rows"] for node in updated["Plans"])
     assert jobs >= 8
-    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= BUFFERS_PER_JOB * jobs
+    assert touched(plan) <= BUFFERS_PER_JOB * jobs
 
 
 def of_a_braked_kind_without_jobs(connection: Conn) -> dict[str, Any]:
@@ -394,6 +365,23 @@ def test_a_look_for_queues_reads_one_job_of_each(connection: Conn, name: str, va
     assert queues is not None
     assert queues[0] > 200
     assert read <= queues[0] + 5  # rows a loop are rounded
+
+
+def test_a_look_for_due_jobs_reads_what_it_may_take_and_no_more(connection: Conn) -> None:
+    """4,000 jobs are due and 24,000 are scheduled for later: those cost nothing."""
+    with connection.transaction(force_rollback=True):
+        assert buffers(connection, "due_jobs", {"skip": [], "limit": 100}) < 200
+        few = {"after": 0, "per_tenant": 1, "limit": 10, "skip": []}
+        assert buffers(connection, "due_by_tenant", few) < 200, "the limit ends the walk over the tenants"
+        connection.execute("delete from batchproc.processing_jobs where state = 'scheduled' and run_at <= now()")
+        connection.execute("set local enable_seqscan = off")  # for the plan of the first look
+        buffers(connection, "due_jobs", {"skip": [], "limit": 1000})
+        assert buffers(connection, "due_jobs", {"skip": [], "limit": 1000}) < 300, "the deleted are not gone yet"
+
+
+def test_a_look_for_old_jobs_of_a_small_tenant_ends_with_its_stretch(connection: Conn) -> None:
+    one = LOOK | {"states": ["discarded"], "tenant_id": 7, "limit": 500}
+    assert buffers(connection, "prunable", one) < 1500, "three pages a job at most"
 
 
 @pytest.mark.parametrize("name", ["claim", "claim_limited", "settle"])

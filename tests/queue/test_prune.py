@@ -16,7 +16,6 @@ from batchproc.database import SqlFolder
 from batchproc.queue import pruning
 from batchproc.queue.node_store import NodeStore
 from tests.queue.helpers import (
-    STORE,
     Conn,
     add_document,
     add_tenant,
@@ -26,6 +25,7 @@ from tests.queue.helpers import (
     failed,
     join,
     one,
+    prune,
     rows_of,
     running,
     state,
@@ -63,9 +63,9 @@ def test_what_ended_before_goes_and_all_else_stays(connection: Conn) -> None:
     kept += [running(connection, node, tenant).job_id, enqueue(connection, tenant)]
     kept.append(enqueue(connection, tenant, run_at=one(connection, "select now() - interval '9 days'")))
     connection.execute("update batchproc.processing_jobs set created_at = created_at - interval '9 days'")
-    assert STORE.prune(connection, DAY) == 3
+    assert prune(connection, DAY) == 3
     assert left(connection) == kept
-    assert STORE.prune(connection, DAY) == 0
+    assert prune(connection, DAY) == 0
 
 
 def test_attempts_and_signals_go_with_their_job_and_usage_stays(connection: Conn) -> None:
@@ -74,7 +74,7 @@ def test_attempts_and_signals_go_with_their_job_and_usage_stays(connection: Conn
     for job_id in (old, young):
         connection.execute("insert into batchproc.job_signals (job_id, tenant_id) values (%s, %s)", [job_id, tenant])
     usage = rows_of(connection, "select * from batchproc.usage_daily")
-    assert STORE.prune(connection, DAY) == 1
+    assert prune(connection, DAY) == 1
     for table in ("job_attempts", "job_signals"):
         assert rows_of(connection, f"select job_id from batchproc.{table}") == [{"job_id": young}]
     assert rows_of(connection, "select * from batchproc.usage_daily") == usage
@@ -94,7 +94,7 @@ def test_a_document_and_its_text_outlive_the_job_that_read_it(connection: Conn) 
         """,
         [tenant, document, old, uuid4()],
     )
-    assert STORE.prune(connection, DAY) == 1
+    assert prune(connection, DAY) == 1
     assert one(connection, "select count(*) from batchproc.documents") == 1
     assert one(connection, "select job_id from batchproc.ocr_revisions") == old, "it still tells who wrote it"
 
@@ -133,7 +133,7 @@ def test_ranges_stay_as_long_as_their_revision_is_open(connection: Conn, revisio
     until = one(connection, "select clock_timestamp()")
     raced = connection.execute(SQL["prune_jobs"], {"job_ids": [alone, *ranges], "until": until}).fetchall()
     assert len(raced) == 3 - kept, "judged anew when they are locked"
-    assert STORE.prune(connection, DAY) == 1
+    assert prune(connection, DAY) == 1
     assert left(connection) == ranges[:kept]
 
 
@@ -147,7 +147,7 @@ def test_many_are_pruned_in_batches(connection: Conn) -> None:
         """,
         [tenant, count],
     )
-    assert STORE.prune(connection, DAY) == count, "at one and the same time, too"
+    assert prune(connection, DAY) == count, "at one and the same time, too"
     assert left(connection) == []
 
 
@@ -155,10 +155,10 @@ def test_what_somebody_holds_is_left_to_the_next_prune(connection: Conn, opened:
     tenant, node, other = add_tenant(connection), join(connection), opened()
     held, free = over(connection, node, tenant, Cancelled()), over(connection, node, tenant)
     with other.transaction():
-        assert STORE.retry(other, [held]) == [(held, "retried")]
-        assert STORE.prune(connection, DAY) == 1
+        other.execute(SQL["retry_jobs"], [[held]])
+        assert prune(connection, DAY) == 1
         assert left(connection) == [held]
-    assert (STORE.prune(connection, DAY), state(connection, held)) == (0, JobState.AVAILABLE)
+    assert (prune(connection, DAY), state(connection, held)) == (0, JobState.AVAILABLE)
     assert free not in left(connection)
 
 
@@ -166,7 +166,7 @@ def test_several_prune_together(connection: Conn, opened: Opened) -> None:
     tenant, node = add_tenant(connection), join(connection)
     for _ in range(40):
         over(connection, node, tenant)
-    pruned = at_once([partial(STORE.prune, opened(), DAY) for _ in range(4)])
+    pruned = at_once([partial(prune, opened(), DAY) for _ in range(4)])
     assert sum(pruned) == 40
     assert left(connection) == []
 
@@ -175,14 +175,14 @@ def test_several_prune_together(connection: Conn, opened: Opened) -> None:
 def test_an_age_beyond_all_times_prunes_nothing(connection: Conn, older_than: timedelta) -> None:
     tenant, node = add_tenant(connection), join(connection)
     over(connection, node, tenant)
-    assert STORE.prune(connection, older_than) == 0
+    assert prune(connection, older_than) == 0
 
 
 def test_a_prune_commits_by_itself_and_looks_back(connection: Conn) -> None:
     with pytest.raises(ValueError, match="outside transactions"), connection.transaction():
-        STORE.prune(connection, DAY)
+        prune(connection, DAY)
     with pytest.raises(ValueError, match="in the future"):
-        STORE.prune(connection, -DAY)
+        prune(connection, -DAY)
 
 
 def test_a_server_that_only_reads_is_told(connection: Conn) -> None:
@@ -190,4 +190,4 @@ def test_a_server_that_only_reads_is_told(connection: Conn) -> None:
     over(connection, node, tenant)
     connection.execute("set default_transaction_read_only = on")
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        STORE.prune(connection, DAY)
+        prune(connection, DAY)

@@ -21,6 +21,7 @@ from batchproc.queue.endings import Ended
 from batchproc.queue.node_store import NodeStore
 from batchproc.queue.range_jobs import GivenUp, RangeJobs
 from tests.queue.helpers import (
+    CAMPAIGNS,
     PATIENCE,
     STORE,
     Conn,
@@ -36,6 +37,7 @@ from tests.queue.helpers import (
     join,
     one,
     queue_of,
+    retry,
     rows_of,
     state,
     wait_for_blocked,
@@ -54,7 +56,7 @@ class Document:
         self.connection = connection
         self.tenant = add_tenant(connection, f"t{uuid4().hex[:8]}")
         self.document = add_document(connection, self.tenant)
-        self.campaign = STORE.begin_campaign(connection, "import")
+        self.campaign = CAMPAIGNS.begin(connection, "import")
         self.node = join(connection)
         self.revision = int(
             one(
@@ -157,7 +159,7 @@ def test_a_join_counts_no_range(connection: Conn) -> None:
     document = Document(connection, 1)
     document.end(document.jobs[0])
     document.end(document.joins[0], DISCARDED)
-    assert STORE.retry(connection, document.joins) == [(document.joins[0], "retried")]
+    assert retry(connection, document.joins) == {document.joins[0]: "retried"}
     document.end(document.joins[0])
     assert (document.left, len(document.joins)) == (0, 1)
 
@@ -269,7 +271,7 @@ def test_what_somebody_cancelled_is_not_joined(connection: Conn) -> None:
     assert STORE.cancel(connection, document.jobs[1:]) == [(job_id, "cancelled") for job_id in document.jobs[1:]]
     assert (document.left, document.joins) == (0, [])
 
-    STORE.retry(connection, document.jobs[1:])
+    retry(connection, document.jobs[1:])
     assert document.left == 2
     for job_id in document.jobs[1:]:
         document.end(job_id)
@@ -281,7 +283,7 @@ def test_a_join_that_somebody_cancelled_is_made_again_when_a_range_was_read_agai
     document.end(document.jobs[0])
     document.end(document.jobs[1], DISCARDED)
     STORE.cancel(connection, document.joins)
-    STORE.retry(connection, document.jobs[1:])
+    retry(connection, document.jobs[1:])
     document.end(document.jobs[1])
     assert [state(connection, job_id) for job_id in document.joins] == ["cancelled", "available"]
 
@@ -299,7 +301,7 @@ def test_a_range_that_is_retried_before_the_join_ran_is_waited_for(connection: C
     document = Document(connection, 2)
     document.end(document.jobs[0], DISCARDED)
     document.end(document.jobs[1])
-    STORE.retry(connection, [document.jobs[0]])
+    retry(connection, [document.jobs[0]])
     assert document.left == 1
     document.end(document.jobs[0])
     assert (document.left, len(document.joins)) == (0, 1), "the join that waits is enough"
@@ -309,7 +311,7 @@ def test_a_range_that_ends_while_its_join_runs_is_joined_again(connection: Conn)
     document = Document(connection, 1)
     document.end(document.jobs[0], DISCARDED)
     joining = document.claim(document.joins[0])
-    STORE.retry(connection, document.jobs)
+    retry(connection, document.jobs)
     document.end(document.jobs[0])
     document.node.settle(connection, [ended(joining)])
     assert [state(connection, job_id) for job_id in document.joins] == [JobState.COMPLETED, JobState.AVAILABLE]
@@ -415,7 +417,7 @@ def test_the_count_is_that_of_the_ranges_that_are_left(connection: Conn, events:
     for number, event in events:
         job_id = jobs[number]
         if event == "retry":
-            STORE.retry(connection, [job_id])
+            retry(connection, [job_id])
         elif event == "cancel":
             STORE.cancel(connection, [job_id])
         elif state(connection, job_id) in (JobState.AVAILABLE, JobState.SCHEDULED):

@@ -7,14 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass
 from batchproc.queue.listener import Heard, Listener
 from batchproc.queue.node_store import NodeStore
 from tests.queue.helpers import (
     PATIENCE,
-    STORE,
     Conn,
     add_tenant,
     attempts,
@@ -25,6 +23,7 @@ from tests.queue.helpers import (
     job,
     join,
     now,
+    retry,
     running,
     state,
     wait_for_blocked,
@@ -50,15 +49,16 @@ def test_each_state_is_retried_or_named(connection: Conn) -> None:
     connection.execute("update batchproc.processing_jobs set state = 'held' where job_id = %s", [on_hold])
     ids = [given_up, cancelled.job_id, completed.job_id, held.job_id, waiting, later, on_hold]
     before = {job_id: job(connection, job_id) for job_id in ids}
-    assert STORE.retry(connection, [*reversed(ids), given_up, 4711]) == [
-        (given_up, "retried"),
-        (cancelled.job_id, "retried"),
-        (completed.job_id, "completed"),
-        (held.job_id, "running"),
-        (waiting, "available"),
-        (later, "scheduled"),
-        (on_hold, "held"),
-    ]
+    assert retry(connection, [*reversed(ids), given_up, 4711]) == {
+        given_up: "retried",
+        cancelled.job_id: "retried",
+        completed.job_id: "completed",
+        held.job_id: "running",
+        waiting: "available",
+        later: "scheduled",
+        on_hold: "held",
+        4711: "unknown",
+    }
     for job_id in ids[2:]:
         assert job(connection, job_id) == before[job_id]
 
@@ -74,7 +74,7 @@ def test_a_retried_job_begins_afresh_and_keeps_its_history(connection: Conn) -> 
         """
     )
     before, asked = job(connection, job_id), now(connection)
-    STORE.retry(connection, [job_id])
+    retry(connection, [job_id])
     after = job(connection, job_id)
     changed = {name: after[name] for name in after if after[name] != before[name]}
     assert asked <= changed.pop("run_at") <= now(connection)
@@ -105,7 +105,7 @@ def test_what_was_ended_before_its_time_waits_for_it_again(
         [state, code, is_due],
     )
     asked = now(connection)
-    assert STORE.retry(connection, [job_id]) == [(job_id, "retried")]
+    assert retry(connection, [job_id]) == {job_id: "retried"}
     after = job(connection, job_id)
     assert after["state"] == ("available" if is_due else waits)
     assert after["run_at"] == at if after["state"] == "scheduled" else asked <= after["run_at"] <= now(connection)
@@ -115,12 +115,12 @@ def test_retrying_is_announced(connection: Conn, opened: Opened) -> None:
     tenant, node = add_tenant(connection), join(connection)
     job_id = discarded(connection, node, tenant)
     listener = Listener(opened(), "batchproc")
-    STORE.retry(connection, [job_id])
+    retry(connection, [job_id])
     assert listener.wait(PATIENCE) == Heard([], refresh=True)
 
 
 def test_nothing_to_retry_is_nothing(connection: Conn) -> None:
-    assert STORE.retry(connection, []) == []
+    assert retry(connection, []) == {}
 
 
 # -- unique keys
@@ -136,7 +136,7 @@ def test_of_several_with_one_key_the_newest_is_retried(connection: Conn) -> None
         discarded(connection, node, tenant),
         discarded(connection, node, tenant),
     ]
-    result = dict(STORE.retry(connection, same + apart))
+    result = retry(connection, same + apart)
     assert [result[job_id] for job_id in same] == ["superseded", "superseded", "retried"]
     assert [result[job_id] for job_id in apart] == ["retried"] * 5
     assert state(connection, same[0]) is JobState.DISCARDED
@@ -147,7 +147,7 @@ def test_a_job_whose_key_waits_is_left_as_it_is(connection: Conn, together: bool
     tenant, node = add_tenant(connection), join(connection)
     old = discarded(connection, node, tenant, key="k")
     waiting = enqueue(connection, tenant, unique_key="k")
-    result = dict(STORE.retry(connection, [old, waiting] if together else [old]))
+    result = retry(connection, [old, waiting] if together else [old])
     assert result == {old: "superseded"} | ({waiting: "available"} if together else {})
     assert state(connection, old) is JobState.DISCARDED
 
@@ -160,18 +160,18 @@ def test_a_running_job_of_the_key_stands_in_the_way_only_where_its_kind_says_so(
     tenant, node = add_tenant(connection), join(connection)
     old = discarded(connection, node, tenant, kind, key="k")
     now_running = running(connection, node, tenant, kind, unique_key="k").job_id
-    result = dict(STORE.retry(connection, [old, now_running] if together else [old]))
+    result = retry(connection, [old, now_running] if together else [old])
     assert result == {old: expected} | ({now_running: "running"} if together else {})
 
 
-def test_a_key_that_is_taken_at_the_same_moment_is_told(connection: Conn, opened: Opened) -> None:
+def test_a_key_that_is_taken_at_the_same_moment_keeps_no_other_job_from_its_retry(
+    connection: Conn, opened: Opened
+) -> None:
     tenant, node, other, third = add_tenant(connection), join(connection), opened(), opened()
     old, unrelated = discarded(connection, node, tenant, key="k"), discarded(connection, node, tenant)
     with ThreadPoolExecutor(1) as pool:
         with other.transaction():
             enqueue(other, tenant, unique_key="k")
-            retrying = pool.submit(STORE.retry, connection, [old, unrelated])
+            retrying = pool.submit(retry, connection, [old, unrelated])
             wait_for_blocked(third)
-        with pytest.raises(UsageError, match="at the same moment: nothing was retried; retry them again"):
-            retrying.result(PATIENCE)
-    assert STORE.retry(connection, [old, unrelated]) == [(old, "superseded"), (unrelated, "retried")]
+        assert retrying.result(PATIENCE) == {old: "superseded", unrelated: "retried"}

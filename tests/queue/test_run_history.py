@@ -19,7 +19,7 @@ from batchproc.queue.node_store import NodeStore
 from batchproc.queue.run_history import RunHistory
 from batchproc.queue.usage import Usage
 from tests.queue.helpers import (
-    STORE,
+    CAMPAIGNS,
     Conn,
     add_document,
     add_tenant,
@@ -212,7 +212,7 @@ def test_stretches_share_an_attempts_time_and_count_its_end_once(night: Night) -
 
 def test_a_campaign_counts_its_jobs_in_all_runs(night: Night) -> None:
     tenant = add_tenant(night.connection)
-    campaign = STORE.begin_campaign(night.connection, "reprocess --all")
+    campaign = CAMPAIGNS.begin(night.connection, "reprocess --all")
     other = night.node.start_run(night.connection, {})
     night.do(tenant, at=(0, 1), campaign_id=campaign)
     night.do(tenant, at=(2, 4), campaign_id=campaign, run_id=other)

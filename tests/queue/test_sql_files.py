@@ -54,6 +54,17 @@ def test_a_file_is_one_qualified_statement(package: str, path: Path) -> None:
     assert "%" not in re.sub(r"%\([a-z_0-9]+\)s|%s", "", other), "a percent sign that is no placeholder"
 
 
+def test_what_is_counted_is_what_is_chosen() -> None:
+    """What a dry run announces is what the change then takes."""
+    statements = SqlFolder("batchproc.queue")
+    conditions = [
+        re.findall(rb"^where .*?(?=^(?:order|group) by)", statements[name], re.M | re.S)
+        for name in ("chosen_jobs", "count_chosen")
+    ]
+    assert [len(found) for found in conditions] == [1, 1]
+    assert conditions[0] == conditions[1]
+
+
 @pytest.mark.parametrize(
     "path", [path for _, path in files("batchproc.queue", "migrations")], ids=lambda path: path.stem
 )

@@ -24,6 +24,7 @@ from tests.queue.helpers import (
     failed,
     join,
     one,
+    prune,
     queue_of,
     rows_of,
     running,
@@ -170,7 +171,7 @@ def test_a_prune_goes_on_without_it(connection: Conn, refuse: Refuse) -> None:
     connection.execute("update batchproc.processing_jobs set state = 'completed', finished_at = '2020-01-01'")
     bad = one(connection, "select min(job_id) + 7 from batchproc.processing_jobs")
     refuse(bad)
-    assert STORE.prune(connection, timedelta(days=1)) == 19
+    assert prune(connection, timedelta(days=1)) == 19
     assert one(connection, "select job_id from batchproc.processing_jobs") == bad
 
 

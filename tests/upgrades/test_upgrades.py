@@ -13,6 +13,7 @@ from batchproc.cli import main
 from batchproc.database import connect
 from batchproc.documents.store import DocumentStore
 from batchproc.queue import migrate
+from batchproc.queue.changing import Changing
 from batchproc.queue.store import JobStore
 from tests.engine.running import Bench
 from tests.handlers.running_job import Conn
@@ -150,4 +151,4 @@ def test_what_waited_is_done_and_what_was_done_is_shown(
     assert (imported["document_id"], imported["duplicate"]) == (1, True)
     assert shell.json("reprocess", "--document", "2")["already_queued"] == 1
     assert JobStore("batchproc").release(old, 2).jobs == 1
-    assert [state for _, state in JobStore("batchproc").retry(old, [6])] == ["retried"]
+    assert Changing("batchproc").retry(old, [6]) == {6: "retried"}

@@ -19,8 +19,7 @@ with pair as (
            p.engine_calls, coalesce(p.kept_from, p.revision_id)
     from pair
     join batchproc.ocr_pages p on p.revision_id = pair.from_revision_id and p.tenant_id = pair.tenant_id
-    where p.page <= pair.page_count
-      and p.state <> 'started' and not (%(except_failed)s and p.state = 'failed')
+    where p.page <= pair.page_count and p.state not in ('started', 'failed')
     on conflict (revision_id, page) do nothing
     returning page
 ), marked as (

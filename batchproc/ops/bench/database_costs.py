@@ -11,6 +11,7 @@ import psutil
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.errors import EnvironmentFault
 from batchproc.core.fairness import Queue, Turn
 from batchproc.core.job import Claim, KindSpec, Lane, NewJob
 from batchproc.core.outcome import Completed
@@ -28,6 +29,8 @@ _SPEC = KindSpec(KIND)
 _LISTENERS = 16
 _BATCH = 64
 _PATIENCE = 5.0
+_LEAST_SPENT = 0.1
+"""Seconds of a core, that a cost is told by: the system counts them in hundredths."""
 
 
 def measure_costs(schema: BenchSchema, *, queues: int, seconds: float) -> Costs:
@@ -35,6 +38,9 @@ def measure_costs(schema: BenchSchema, *, queues: int, seconds: float) -> Costs:
 
     Of a server on this machine it is the CPU time of its backends; of another one, which does not show that, the time
     until it answers. Not in it: what the server does by itself (write-ahead log writer, checkpoints, vacuum).
+
+    Raises:
+        EnvironmentFault: the machine was so busy that the costs could not be told.
     """
     with schema.connect() as connection:
         return _Measuring(schema, connection, queues, seconds).costs()
@@ -56,7 +62,12 @@ class _Measuring:
     def costs(self) -> Costs:
         one, one_took = self._tick(1)
         many, _ = self._tick(_BATCH)
-        each = max(0.0, many - one) / (_BATCH - 1)
+        each = (many - one) / (_BATCH - 1)
+        if each <= 0:
+            raise EnvironmentFault(
+                f"the cost of a claim could not be told: {_BATCH} took no more of the server than one",
+                "try again while the machine is quiet, with more --seconds",
+            )
         return Costs(
             tick=max(0.0, one - each),
             settle_and_claim=each,
@@ -90,7 +101,8 @@ class _Measuring:
             took += time.perf_counter() - begun
 
         spent, times, until = 0.0, 0, time.monotonic() + 2 * self._seconds
-        while times == 0 or time.monotonic() < until:
+        give_up = until + _PATIENCE
+        while time.monotonic() < (until if spent >= _LEAST_SPENT else give_up):
             self._enqueue(1)
             rounds = max(1, len(self._tenant_ids) // batch)
             with _spending([self._connection]) as meter:

@@ -1,20 +1,6 @@
 """Scan-like documents with known text, drawn by the project itself."""
 
-from batchproc.ops.drawing.documents import Drawn, broken_pdf, letter, pdf, save_png, text_pdf
-from batchproc.ops.drawing.layouts import columns, table
-from batchproc.ops.drawing.wear import faded, scanned, shadowed, stamped
+from batchproc.ops.drawing.documents import Drawn, broken_pdf, letter, pdf, save_png
+from batchproc.ops.drawing.wear import scanned
 
-__all__ = [
-    "Drawn",
-    "broken_pdf",
-    "columns",
-    "faded",
-    "letter",
-    "pdf",
-    "save_png",
-    "scanned",
-    "shadowed",
-    "stamped",
-    "table",
-    "text_pdf",
-]
+__all__ = ["Drawn", "broken_pdf", "letter", "pdf", "save_png", "scanned"]

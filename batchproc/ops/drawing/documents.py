@@ -1,7 +1,6 @@
 """Scan-like documents with known text, drawn by the project itself: for ``demo``, ``bench ocr`` and the tests.
 
-Everything is repeatable: the same arguments give the same text, picture and file, byte for byte; only PDFs with a text
-layer hold the time at which they were made.
+Everything is repeatable: the same arguments give the same text, picture and file, byte for byte.
 """
 
 from __future__ import annotations
@@ -70,23 +69,6 @@ def pdf(pages: Sequence[Image.Image], path: Path, dpi: int = 300) -> None:
     # Without these, Pillow writes the name of the file as the title, and the time.
     fixed = {"title": "", "creationDate": _FIXED_DATE, "modDate": _FIXED_DATE}
     first.save(path, "PDF", resolution=dpi, save_all=True, append_images=others, **fixed)
-
-
-def text_pdf(text: str, path: Path) -> None:
-    """Write a PDF with a text layer; a form feed begins a new page, lines too long are broken.
-
-    Raises:
-        ValueError: a page has more lines than fit on it (about 45).
-    """
-    font, size, leading = "Helvetica", 11.0, 15.0
-    with typesetter() as setter:
-        for content in text.split("\f"):
-            rows = [row for line in content.splitlines() for row in setter.wrapped(line, font, size, _WIDTH) or [""]]
-            top = A4[1] - _MARGIN
-            if top - leading * len(rows) < _MARGIN:
-                raise ValueError(f"{len(rows)} lines do not fit on a page")
-            setter.page([Line(_MARGIN, top - leading * n, row, font, size) for n, row in enumerate(rows) if row])
-        setter.save(path)
 
 
 def broken_pdf(path: Path) -> None:

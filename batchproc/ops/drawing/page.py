@@ -1,4 +1,4 @@
-"""Typesetting for drawn documents: lines of text on A4, as a PDF with a text layer or as a picture.
+"""Typesetting for drawn documents: lines of text on A4, as a picture.
 
 The fonts are the standard ones that every PDF reader brings along, so none has to be installed. PDFium both makes and
 renders the pages; it must not be used by two threads at once. Lengths are in points (1/72 inch), y counts upwards
@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pypdfium2  # type: ignore[import-untyped]  # it ships no types
 import pypdfium2.raw as pdfium  # type: ignore[import-untyped]
@@ -31,16 +30,6 @@ class Line:
     text: str
     font: str
     size: float
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A black bar whose lower left corner is at x, y."""
-
-    x: float
-    y: float
-    width: float
-    height: float
 
 
 class Typesetter:
@@ -72,17 +61,11 @@ class Typesetter:
                 lines.append(word)
         return lines
 
-    def page(self, lines: Sequence[Line], skew: float = 0.0, rules: Sequence[Rule] = ()) -> pypdfium2.PdfPage:
+    def page(self, lines: Sequence[Line], skew: float = 0.0) -> pypdfium2.PdfPage:
         """Append an A4 page, everything on it turned counterclockwise about its centre by ``skew`` degrees."""
         page = self._document.new_page(*A4)
-        cosine, sine = math.cos(math.radians(skew)), math.sin(math.radians(skew))
-        middle_x, middle_y = A4[0] / 2, A4[1] / 2
-        items = [(line, self._text(line)) for line in lines] + [(rule, _bar(rule)) for rule in rules]
-        for placed, item in items:
-            x, y = placed.x - middle_x, placed.y - middle_y
-            moved = (x * cosine - y * sine + middle_x, x * sine + y * cosine + middle_y)
-            pdfium.FPDFPageObj_Transform(item, cosine, sine, -sine, cosine, *moved)
-            pdfium.FPDFPage_InsertObject(page, item)
+        for line in lines:
+            place(page, self._text(line), line.x, line.y, skew)
         pdfium.FPDFPage_GenerateContent(page)
         return page
 
@@ -90,10 +73,6 @@ class Typesetter:
         """The page as a picture of mode L that does not depend on the document any more."""
         rendered: Image.Image = page.render(scale=dpi / 72, grayscale=True).to_pil()
         return rendered.crop((0, 0, round(A4[0] * dpi / 72), round(A4[1] * dpi / 72)))
-
-    def save(self, path: Path) -> None:
-        """Write the pages as a PDF with a text layer."""
-        self._document.save(path)
 
     def _text(self, line: Line) -> pdfium.FPDF_PAGEOBJECT:
         item = pdfium.FPDFPageObj_CreateTextObj(self._document, self._font(line.font), line.size)
@@ -115,11 +94,14 @@ class Typesetter:
         return self._widths[key]
 
 
-def _bar(rule: Rule) -> pdfium.FPDF_PAGEOBJECT:
-    item = pdfium.FPDFPageObj_CreateNewRect(0.0, 0.0, rule.width, rule.height)
-    pdfium.FPDFPageObj_SetFillColor(item, 0, 0, 0, 255)
-    pdfium.FPDFPath_SetDrawMode(item, pdfium.FPDF_FILLMODE_WINDING, False)
-    return item
+def place(page: pypdfium2.PdfPage, item: pdfium.FPDF_PAGEOBJECT, x: float, y: float, skew: float) -> None:
+    """Put an object at x, y on an A4 page, turned with it by ``skew`` degrees; its content is then to be generated."""
+    cosine, sine = math.cos(math.radians(skew)), math.sin(math.radians(skew))
+    middle_x, middle_y = A4[0] / 2, A4[1] / 2
+    x, y = x - middle_x, y - middle_y
+    moved = (x * cosine - y * sine + middle_x, x * sine + y * cosine + middle_y)
+    pdfium.FPDFPageObj_Transform(item, cosine, sine, -sine, cosine, *moved)
+    pdfium.FPDFPage_InsertObject(page, item)
 
 
 @contextmanager

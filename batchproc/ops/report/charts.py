@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from batchproc.core.durations import duration
+from batchproc.ops.campaign_result import SAME, STEPS
 from batchproc.ops.report.local_time import LocalTime
 from batchproc.ops.report.model import Report, TenantWork
-from batchproc.ops.report.svg import BAD, INK, SERIES, drawn
+from batchproc.ops.report.svg import BAD, FAINT, INK, SERIES, drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +26,7 @@ _WIDE, _NARROW = 9.4, 4.0
 _TENANTS = 15
 _CODES = 12
 _OTHERS = "others"
+_MINUTE = 60.0
 
 
 @dataclass(frozen=True)
@@ -62,17 +65,22 @@ def _throughput(report: Report) -> Chart | None:
     def draw(figure: Figure, is_narrow: bool) -> None:
         has_pages = report.pages > 0
         upper, *lower = figure.subplots(1 + has_pages, 1, sharex=True, squeeze=False)[:, 0]
-        _stack(upper, report, [stretch.completed for stretch in report.stretches], 60)
-        upper.set_ylabel("jobs a minute")
+        _stack(upper, report, [stretch.completed for stretch in report.stretches], unit)
+        upper.set_ylabel(f"jobs {each}")
         _legend(figure, is_narrow)
         for axes in lower:
-            per_minute = [stretch.pages / report.width * 60 for stretch in report.stretches]
-            axes.bar([*_starts(report)], per_minute, width=_days(report.width), align="edge", color=SERIES[0])
-            axes.set_ylabel("pages a minute")
+            told = [stretch.pages / report.width * unit for stretch in report.stretches]
+            axes.bar([*_starts(report)], told, width=_days(report.width), align="edge", color=SERIES[0])
+            axes.set_ylabel(f"pages {each}")
+        if unit < _MINUTE:
+            for axes in figure.axes:
+                _whole_numbers(axes.yaxis, 5)
         _time_axis(figure.axes[-1], report, is_narrow)
 
-    per = duration(report.width)
-    about = f"What was completed, in stretches of {per}, times in {_zone(report)}."
+    # What is counted in shorter stretches than a minute is no number of a minute.
+    unit = min(_MINUTE, report.width)
+    each = "a minute" if unit == _MINUTE else f"in {duration(unit)}"
+    about = f"What was completed, in stretches of {duration(report.width)}, times in {_zone(report)}."
     return _chart("throughput", "Throughput", about, draw, 3.9 if report.pages else 2.4)
 
 
@@ -143,8 +151,7 @@ def _failures(report: Report) -> Chart | None:
             axes.barh(rows, failed, height=0.6, color=BAD, label="jobs given up on")
         if any(partial):
             axes.barh(rows, partial, left=failed, height=0.6, color=SERIES[1], label="partial documents")
-        for row, total in enumerate(map(sum, zip(failed, partial, strict=True))):
-            axes.annotate(f"{total:,}", (total, row), xytext=(4, 0), textcoords="offset points", va="center")
+        _totals(axes, map(sum, zip(failed, partial, strict=True)))
         axes.set_yticks(rows, [code for code, _ in shown])
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
@@ -161,41 +168,44 @@ def _confidence(report: Report) -> Chart | None:
     found = report.result.confidences
     if not found.measured:
         return None
+    # Up is above.
+    names = [*reversed(_changes("up")), "the same", *_changes("down")]
+    changes, others = found.changes[::-1], found.changes_of_others[::-1]
 
     def draw(figure: Figure, is_narrow: bool) -> None:
         axes = figure.subplots()
-        step = 100 / len(found.bins_before)
-        lefts = [number * step for number in range(len(found.bins_before))]
-        axes.bar(
-            [left + 0.06 * step for left in lefts],
-            found.bins_before,
-            width=0.42 * step,
-            align="edge",
-            color=SERIES[1],
-            label="before",
-        )
-        axes.bar(
-            [left + 0.52 * step for left in lefts],
-            found.bins_after,
-            width=0.42 * step,
-            align="edge",
-            color=SERIES[0],
-            label="after",
-        )
-        axes.set_xticks(range(0, 101, 20 if is_narrow else 10))
-        axes.set_xlim(0, 100)
-        _whole_numbers(axes.yaxis, 6)
-        axes.set_xlabel("confidence")
-        axes.set_ylabel("documents")
-        _legend(figure, is_narrow)
+        rows = range(len(names))
+        colors = [SERIES[0] if row < SAME else SERIES[1] if row > SAME else SERIES[5] for row in rows]
+        axes.barh(rows, changes, height=0.6, color=colors)
+        if any(others):
+            axes.barh(rows, others, left=changes, height=0.6, color=FAINT, label="read by other means")
+            _legend(figure, is_narrow)
+        _totals(axes, map(sum, zip(changes, others, strict=True)))
+        axes.set_yticks(rows, names)
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.margins(x=0.12)
+        _whole_numbers(axes.xaxis, 4 if is_narrow else 8)
+        axes.set_xlabel("documents")
 
     about = (
-        f"Of {found.measured:,} documents that had recognised words before:"
-        f" {found.up:,} higher, {found.down:,} lower, {found.same:,} the same."
+        f"By how many points of 100. Of {found.measured:,} documents that had recognised words before:"
+        f" {found.up:,} higher{_mean(found.points_up, found.up)}, {found.down:,} lower"
+        f"{_mean(found.points_down, found.down)}, {found.same:,} the same."
     )
     if (other := found.measured - found.comparable) > 0:
         about += f" {other:,} of them were read by another engine or with other data than before: not one scale."
-    return _chart("confidence", "Confidence before and after", about, draw, 2.4)
+    return _chart("confidence", "Change of confidence", about, draw, 3.6)
+
+
+def _changes(way: str) -> list[str]:
+    """The names of the classes that changed that way, the least first."""
+    between = [f"{way} by {low} to {high}" for low, high in pairwise(STEPS)]
+    return [f"{way} by less than {STEPS[0]}", *between, f"{way} by {STEPS[-1]} or more"]
+
+
+def _mean(points: float, documents: int) -> str:
+    return f" (by {points / documents:.1f} on average)" if documents else ""
 
 
 # -- what the charts share
@@ -224,6 +234,12 @@ def _legend(figure: Figure, is_narrow: bool) -> None:
     figure.legend(loc="outside upper left", ncols=2 if is_narrow else len(SERIES), borderaxespad=0, handlelength=1.2)
 
 
+def _totals(axes: Axes, totals: Iterable[int]) -> None:
+    """The number of each row, behind its bar."""
+    for row, total in enumerate(totals):
+        axes.annotate(f"{total:,}", (total, row), xytext=(4, 0), textcoords="offset points", va="center")
+
+
 def _of(kind: str, values: Mapping[str, float], colors: Mapping[str, str]) -> float:
     if kind != _OTHERS:
         return values.get(kind, 0)
@@ -248,9 +264,10 @@ def _time_axis(axes: Axes, report: Report, is_narrow: bool) -> None:
     zone = LocalTime()
     dates = _dates()
     locator = dates.AutoDateLocator(tz=zone, minticks=2, maxticks=4 if is_narrow else 9)
-    # Its own intervals end at half of the next unit: of a run of 100 seconds, or minutes, it would warn on stderr.
+    # Its own intervals end at half of the next unit: of a run of 100 seconds, or minutes, it would warn on stderr. And
+    # between one and five there is none: of four seconds a phone would show one alone.
     for unit, whole in ((dates.SECONDLY, 60), (dates.MINUTELY, 60), (dates.HOURLY, 24)):
-        locator.intervald[unit] = [*locator.intervald[unit], whole]
+        locator.intervald[unit] = sorted({*locator.intervald[unit], 2, whole})
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=zone, offset_formats=_OFFSETS))
     starts = _starts(report)
@@ -266,9 +283,10 @@ def _dates() -> Any:
 
 
 def _whole_numbers(axis: Axis, ticks: int) -> None:
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axis.set_major_locator(MaxNLocator(ticks, integer=True, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
 def _duration_axis(axes: Axes, longest: float, ticks: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from batchproc.core.durations import duration
+from batchproc.core.throughput import per
 from batchproc.ops.report.model import FailureGroup, Report
 
 
@@ -20,7 +21,6 @@ def verdict(report: Report) -> str:
 def head(report: Report) -> tuple[tuple[str, str], ...]:
     """The figures to begin with, as (what, how many)."""
     subject = report.subject
-    minutes = max(subject.seconds, 0.001) / 60
     completed = sum(kind.completed for kind in report.kinds)
     # A run says at its end how many it gave up on, those without an attempt too; until then its attempts are counted.
     discarded = subject.counts.get("discarded", sum(kind.discarded for kind in report.kinds))
@@ -30,7 +30,9 @@ def head(report: Report) -> tuple[tuple[str, str], ...]:
         figures.append(("documents partial", f"{partial:,}"))
     if report.pages:
         figures.append(("pages", f"{report.pages:,}"))
-        figures.append(("pages a minute", f"{report.pages / minutes:,.1f}"))
+        # Of a run that was over sooner, how long it took stands above.
+        if (a_minute := per(60, report.pages, subject.seconds)) is not None:
+            figures.append(("pages a minute", f"{a_minute:,.1f}"))
     if report.failed_pages:
         figures.append(("pages failed", f"{report.failed_pages:,}"))
     if report.slot_use is not None:

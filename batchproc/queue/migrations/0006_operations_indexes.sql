@@ -1,8 +1,9 @@
 -- The indexes of what 0005 brought, each built beside those who write to its table.
 
--- The jobs of a campaign that have come to an end; those that wait have indexes since 0002. One index over
--- all states would be written by each claim too: these cost a settle one entry, of a key that many share.
-create index concurrently if not exists processing_jobs_campaign_done on batchproc.processing_jobs (campaign_id)
+-- The jobs of a campaign that have come to an end; those that wait have indexes since 0002. One index over all
+-- states would be written by each claim too: these cost a settle one entry, and each gives them by their ids.
+create index concurrently if not exists processing_jobs_campaign_done
+    on batchproc.processing_jobs (campaign_id, job_id)
     where campaign_id is not null and state = 'completed';
 create index concurrently if not exists processing_jobs_campaign_failed
     on batchproc.processing_jobs (campaign_id, job_id)

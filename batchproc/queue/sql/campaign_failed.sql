@@ -7,7 +7,6 @@ where j.campaign_id = %(campaign_id)s and j.state in ('discarded', 'cancelled') 
   and j.state = any(%(states)s::text[])
   and j.failure_code is distinct from 'superseded'
   and (%(failure_codes)s::text[] is null or j.failure_code = any(%(failure_codes)s))
-  and (%(tenant_id)s::bigint is null or j.tenant_id = %(tenant_id)s)
   and (j.range_of is null
        or exists (select from batchproc.ocr_revisions r
                   where r.revision_id = j.range_of and r.tenant_id = j.tenant_id and r.state = 'open'))
