@@ -17,7 +17,7 @@ from pathlib import Path
 
 from loguru import logger
 
-from batchproc import log
+from batchproc.core.shown_text import redact
 from batchproc.handlers.errors import ClaimLost, Failure, Snooze, StorageUnavailable
 
 _TRACEBACK_CHARACTERS = 32_000
@@ -95,7 +95,7 @@ def _shown(error: BaseException) -> str:
         lines = "".join(traceback.format_exception(error))
     except Exception as again:  # noqa: BLE001 - its own methods may raise anything
         return f"{type(error).__name__}, which cannot be shown: {type(again).__name__}"
-    text = log.redact(lines[-2 * _TRACEBACK_CHARACTERS :])
+    text = redact(lines[-2 * _TRACEBACK_CHARACTERS :])
     return text if len(text) <= _TRACEBACK_CHARACTERS else text[-_TRACEBACK_CHARACTERS:]
 
 

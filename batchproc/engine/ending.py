@@ -18,7 +18,6 @@ from loguru import logger
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 
-from batchproc import log
 from batchproc.core.job import KindSpec
 from batchproc.core.limits import (
     CODE,
@@ -31,6 +30,7 @@ from batchproc.core.limits import (
     bounded_text,
 )
 from batchproc.core.outcome import Completed, ErrorClass, Failed, FollowUp, Outcome, Snoozed
+from batchproc.core.shown_text import redact
 from batchproc.database import is_lost
 from batchproc.handlers.errors import Failure, Snooze
 
@@ -84,7 +84,7 @@ def snoozed(snooze: Snooze) -> Outcome:
 
 def unexpected(error: BaseException, *, keep_message: bool) -> Failed:
     """The failure that an exception nobody declared stands for; its text may quote a document."""
-    detail = _text(error, log.redact) if keep_message else None
+    detail = _text(error, redact) if keep_message else None
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return Failed(ErrorClass.OUT_OF_MEMORY, "out_of_memory", place(error), detail)
     if is_lost(error):

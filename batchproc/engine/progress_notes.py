@@ -70,12 +70,15 @@ class ProgressNotes:
         counts = self._counts
         return counts.completed + counts.retried + counts.snoozed + counts.discarded + counts.cancelled
 
-    def _jobs_per_minute(self, now: float) -> float:
+    def _jobs_per_minute(self, now: float) -> float | None:
+        """Of the last minute; None before a whole one was seen."""
         self._history.append((now, self._ended()))
         while now - self._history[0][0] > RATE_SECONDS + _INTERVAL / 2:
             self._history.popleft()
         since, before = self._history[0]
-        return max(0.0, (self._history[-1][1] - before) / max(_INTERVAL, now - since) * 60)
+        if now - since < RATE_SECONDS - _INTERVAL / 2:
+            return None
+        return max(0.0, (self._history[-1][1] - before) / (now - since) * 60)
 
 
 def _note(at: Running, now: float) -> SlotNote:

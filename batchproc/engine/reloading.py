@@ -13,7 +13,7 @@ from typing import Any
 from loguru import logger
 
 from batchproc.core.errors import BatchprocError
-from batchproc.log import one_line
+from batchproc.core.shown_text import one_line
 from batchproc.settings import Settings
 
 Apply = Callable[[Settings], None]

@@ -14,10 +14,10 @@ from rich.cells import cell_len
 
 from batchproc.core.brake import Braked
 from batchproc.core.durations import duration
+from batchproc.core.shown_text import one_line
 from batchproc.core.throughput import rate
 from batchproc.engine.counts import Counts
 from batchproc.engine.node import RunReport
-from batchproc.log import one_line
 from batchproc.ops.advice import brake_advice
 from batchproc.ops.failure_lines import EXAMPLES, NAMED_TENANTS, WIDTH, failure_lines, many
 from batchproc.queue.run_history import RunHistory
@@ -29,6 +29,8 @@ SHOWN_GROUPS = 5
 ASKED_GROUPS = SHOWN_GROUPS + NAMED_TENANTS
 _SCREEN = 24  # lines
 _TEXT = 200
+_STORAGE = 600
+"""Characters: what to do about a storage is said at the end, with its path once more."""
 _PAUSED = ("kind is paused by the brake: batchproc kinds list", "kinds are paused by the brake: batchproc kinds list")
 _LIST_SILENT = "batchproc jobs list --failure-code storage_unavailable"
 _SILENT = (f"storage does not answer: {_LIST_SILENT}", f"storages do not answer: {_LIST_SILENT}")
@@ -274,18 +276,13 @@ def _warning(warning: str) -> str:
     return f"warning: {one_line(warning, _TEXT)}"
 
 
-_COMMAND = ": batchproc "
-
-
 def _storages(counts: Counts, most: int) -> list[str]:
     def told(storage: tuple[str, int]) -> str:
         said, jobs = storage
-        # A command that it names stands alone, whole, however long its path is.
-        what, named, command = said.rpartition(_COMMAND)
         wait, them = ("job waits", "it") if jobs == 1 else ("jobs wait", "them")
         return (
-            f"{one_line(what or said, _TEXT)} ({jobs:,} {wait}, without an attempt used): mount or mend it, the next"
-            f" run takes {them} up\n    batchproc {one_line(command) if named else 'storage list'}"
+            f"{one_line(said, _STORAGE)} ({jobs:,} {wait}, without an attempt used): mount or mend it, the next run"
+            f" takes {them} up\n    batchproc storage list"
         )
 
     return _some(counts.storages.most_common(), most, told, _SILENT)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from batchproc.engine.pool.job_folder import JobFolder
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -40,16 +41,41 @@ def replace_it(path: Path) -> None:
     (path / "made").touch()
 
 
+def unpack(path: Path) -> None:
+    """As of an archive that is made to be the same each time: all of it is of 1970, the folder itself too."""
+    (path / "made").touch()
+    os.utime(path, ns=(0, 0))
+
+
+def restore_times(path: Path) -> None:
+    """As of a backup that a job takes and plays back."""
+    before = path.stat()
+    probe = path.parent / "probe"
+    wait_until(lambda: probe.touch() or probe.stat().st_ctime_ns > before.st_ctime_ns, what="its next time")
+    (path / "made").touch()
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def move_in(path: Path) -> None:
     (path.parent / "old").mkdir()
-    os.utime(path.parent / "old", ns=(0, 0))
+    mark = path.stat().st_mtime_ns
+    os.utime(path.parent / "old", ns=(mark, mark))
     (path.parent / "old").rename(path / "old")
 
 
 @pytest.mark.parametrize(
     "job",
-    [lambda path: (path / "made").touch(), make_and_remove, make_deep, replace_it, move_in, lambda path: path.rmdir()],
-    ids=["a file", "a file again", "folders", "another folder", "moved in", "removed"],
+    [
+        lambda path: (path / "made").touch(),
+        make_and_remove,
+        make_deep,
+        unpack,
+        restore_times,
+        replace_it,
+        move_in,
+        lambda path: path.rmdir(),
+    ],
+    ids=["a file", "a file again", "folders", "unpacked", "times restored", "another folder", "moved in", "removed"],
 )
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_a_job_made_is_gone_for_the_next(folder: JobFolder, job: Callable[[Path], Any], jobs: int) -> None:

@@ -66,16 +66,17 @@ def test_the_rate_is_that_of_the_last_minute(bench: Bench, monkeypatch: pytest.M
     running = Running(0, Work(claim.job_id, claim.claim_id, 60.0), 4711, 990.0, Progress(claim.claim_id), 1 << 20)
     notes = ProgressNotes(node, _Pool(running), counts, 1)  # type: ignore[arg-type] # what it asks of a pool
 
-    def told() -> dict[str, float]:
+    def told() -> dict[str, float | None]:
         [[rate, ended]] = bench.rows("select jobs_per_minute, ended from batchproc.node_activity")
         return {"rate": rate, "ended": ended}
 
     notes.write_if_due(connection)
     assert bench.rows("select 1 from batchproc.node_activity") == [], "not at once"
-    for _ in range(100):
+    for second in range(2, 202, 2):
         now[0] += 2.0
         counts.completed += 1
         notes.write_if_due(connection)
+        assert (told()["rate"] is None) == (second < 60), "of a minute that was not seen whole nothing is told"
     assert told() == pytest.approx({"rate": 30.0, "ended": 100})
     for _ in range(31):
         now[0] += 2.0

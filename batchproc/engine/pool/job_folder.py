@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 from pathlib import Path
 from typing import Final
 
-_UNTOUCHED_NS: Final = 0
-"""When the folder was changed last, as it is set once it is empty: whatever is made in it sets another time. So one
-look, of a microsecond, tells that a job had no use for it; a listing takes ten, after each job."""
+_YEARS_NS: Final = 10**18
 
 
 class JobFolder:
     """See the module.
+
+    Once it is empty, the time at which its content was changed is set to one that nothing else has, some moment of the
+    thirty years after 1970. Whatever is made in it sets another, also an unpacked archive that sets a time of its own.
+    So one look, of a microsecond, tells that a job had no use for the folder; a listing takes ten, after each job.
 
     Args:
         path: a folder that is there, for this worker alone.
@@ -22,6 +25,7 @@ class JobFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._mark_ns = secrets.randbelow(_YEARS_NS)
         self._untouched: tuple[int, ...] | None = None
 
     def tidy(self) -> bool:
@@ -61,14 +65,15 @@ class JobFolder:
             except OSError:
                 shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
         # First the time, then the second look: what a thread of the job makes meanwhile is seen by it, or changes that.
-        os.utime(folder, ns=(_UNTOUCHED_NS, _UNTOUCHED_NS))
+        os.utime(folder, ns=(self._mark_ns, self._mark_ns))
         if os.listdir(folder):
             return False
         found = os.fstat(folder)
-        if found.st_mtime_ns == _UNTOUCHED_NS and stat.S_IMODE(found.st_mode) == 0o700:
+        if found.st_mtime_ns == self._mark_ns and stat.S_IMODE(found.st_mode) == 0o700:
             self._untouched = _seen(found)
         return True
 
 
 def _seen(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_mode, found.st_mtime_ns
+    # The last one is when any of the others was set, which nobody can set.
+    return found.st_dev, found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns

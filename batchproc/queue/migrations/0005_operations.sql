@@ -151,7 +151,7 @@ create table batchproc.node_slots (
     fillfactor = 50, autovacuum_vacuum_cost_delay = 0,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- How fast each node works, written along with its slots. The rate is over the last minute, or since it began.
+-- How fast each node works, written along with its slots. The rate is over the last minute; null before it has seen one.
 create table batchproc.node_activity (
     node_id         uuid primary key references batchproc.nodes on delete cascade,
     run_id          bigint not null,
