@@ -33,6 +33,10 @@ class Mounts:
         subprocess.run(["umount", "-l", str(place)], check=True)
         self._places.remove(place)
 
+    def moved(self, place: Path, now: Path) -> None:
+        """A folder above it was moved."""
+        self._places[self._places.index(place)] = now
+
     def unmount_all(self) -> None:
         for place in reversed(self._places[:]):
             self.unmount(place)

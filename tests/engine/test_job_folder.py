@@ -41,6 +41,11 @@ def replace_it(path: Path) -> None:
     (path / "made").touch()
 
 
+def open_it(path: Path) -> None:
+    """To everybody, or to nobody."""
+    path.chmod(0o777)
+
+
 def unpack(path: Path) -> None:
     """As of an archive that is made to be the same each time: all of it is of 1970, the folder itself too."""
     (path / "made").touch()
@@ -69,13 +74,24 @@ def move_in(path: Path) -> None:
         lambda path: (path / "made").touch(),
         make_and_remove,
         make_deep,
+        open_it,
         unpack,
         restore_times,
         replace_it,
         move_in,
         lambda path: path.rmdir(),
     ],
-    ids=["a file", "a file again", "folders", "unpacked", "times restored", "another folder", "moved in", "removed"],
+    ids=[
+        "a file",
+        "a file again",
+        "folders",
+        "other mode",
+        "unpacked",
+        "times restored",
+        "another folder",
+        "moved in",
+        "removed",
+    ],
 )
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_a_job_made_is_gone_for_the_next(folder: JobFolder, job: Callable[[Path], Any], jobs: int) -> None:

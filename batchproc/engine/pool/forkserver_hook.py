@@ -13,7 +13,6 @@ import errno
 import importlib
 import json
 import os
-import shutil
 import signal
 import sys
 import time
@@ -22,7 +21,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
-from batchproc.engine.pool import process_title, process_tree, processes
+from batchproc.engine.pool import process_title, process_tree, processes, removal
 
 CONFIG_VARIABLE = "BATCHPROC_FORKSERVER"
 WORKDIRS_FILE = "workdirs"
@@ -129,7 +128,7 @@ def _tidy_after_a_killed_node() -> None:
     for line in listed.read_text().splitlines():
         workdir = Path(json.loads(line))
         for folder in workdir.glob("slot-*"):
-            shutil.rmtree(folder, ignore_errors=True)
+            removal.remove(folder)
         with contextlib.suppress(OSError):  # it holds what is not ours
             workdir.rmdir()
     listed.unlink()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
-import stat
 from pathlib import Path
 from typing import Final
+
+from batchproc.engine.pool import removal
 
 _YEARS_NS: Final = 10**18
 
@@ -59,17 +59,14 @@ class JobFolder:
         return os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
     def _emptied(self, folder: int) -> bool:
-        for name in os.listdir(folder):
-            try:
-                os.unlink(name, dir_fd=folder)
-            except OSError:
-                shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
+        os.fchmod(folder, 0o700)  # whatever a job made of it
+        removal.empty(folder)
         # First the time, then the second look: what a thread of the job makes meanwhile is seen by it, or changes that.
         os.utime(folder, ns=(self._mark_ns, self._mark_ns))
         if os.listdir(folder):
             return False
         found = os.fstat(folder)
-        if found.st_mtime_ns == self._mark_ns and stat.S_IMODE(found.st_mode) == 0o700:
+        if found.st_mtime_ns == self._mark_ns:
             self._untouched = _seen(found)
         return True
 

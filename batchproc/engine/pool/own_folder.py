@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from batchproc.core.errors import EnvironmentFault
+from batchproc.engine.pool import removal
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class OwnFolder:
 
     def remove(self) -> None:
         """The folder with all it holds."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        removal.remove(self.path)
         os.close(self.lock)
 
 
@@ -65,6 +65,6 @@ def _remove_if_dead(folder: Path) -> None:
     try:
         if os.fstat(descriptor).st_uid == os.geteuid():
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+            removal.remove(folder)
     finally:
         os.close(descriptor)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import tempfile
 import threading
@@ -19,7 +18,7 @@ from typing import Any
 from loguru import logger
 from pebble import ProcessPool
 
-from batchproc.engine.pool import child_setup, forkserver, printed, process_tree, processes
+from batchproc.engine.pool import child_setup, forkserver, printed, process_tree, processes, removal
 from batchproc.engine.pool.memory_evidence import MemoryEvidence
 from batchproc.engine.pool.one_worker import UNKNOWN_EXIT, OneWorkerContext, WorkerProcess
 from batchproc.engine.pool.outbox import OutboxReader, Record
@@ -193,7 +192,7 @@ class WorkerHandle:
             self._outbox.close()
         if self._folder is not None:
             self.tell_printed()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            removal.remove(self._folder)
 
     def _make_folder(self) -> Path:
         self._folder = Path(tempfile.mkdtemp(prefix=self._name, dir=self._plan.options.workdir))

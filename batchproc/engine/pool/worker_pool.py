@@ -10,7 +10,6 @@ import contextlib
 import os
 import pickle
 import select
-import shutil
 import threading
 import time
 from collections import deque
@@ -20,7 +19,7 @@ from uuid import UUID
 from loguru import logger
 
 from batchproc.core.errors import EnvironmentFault
-from batchproc.engine.pool import forkserver
+from batchproc.engine.pool import forkserver, removal
 from batchproc.engine.pool.shared import Shared
 from batchproc.engine.pool.slot import CHECK_SECONDS, Slot
 from batchproc.engine.pool.types import Ended, Entry, PoolOptions, Running, Work
@@ -191,7 +190,7 @@ class WorkerPool:
             os.close(self._nudge)
             os.close(self._wakeup)
         if self._made_workdir:
-            shutil.rmtree(self._options.workdir, ignore_errors=True)
+            removal.remove(self._options.workdir)
 
     def _join_slots(self, seconds: float) -> bool:
         give_up = time.monotonic() + seconds
