@@ -3,9 +3,6 @@
 Two rules hold for every line. Passwords in URLs, in ``password=...`` and the like are masked, in messages, extras and
 tracebacks alike. And nothing that comes from outside, a file name above all, can forge a line: what is not printable
 is escaped, and the lines of a traceback, which are lines of their own, are marked as such.
-
-A line below level warning tells of what was to be expected, such as a failure that a handler declares: where in the
-code that came about is shown at level debug alone.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from batchproc.log_file import LogFile
 if TYPE_CHECKING:
     from loguru import Record
 
-__all__ = ["CONTEXT_KEYS", "Line", "each", "of_job", "one_line", "redact", "setup"]
+__all__ = ["CONTEXT_KEYS", "Line", "each", "of_job", "setup"]
 
 Line = tuple[str, Mapping[str, object]]
 """A message, and what is bound to it."""
@@ -36,9 +33,6 @@ CONTEXT_KEYS = ("job_id", "tenant", "kind", "attempt")
 """The extras that come first in a line, in this order, when they are bound."""
 
 _of_job: dict[str, object] = {}
-
-_debugs = False
-"""Whether the level is debug."""
 
 _LONGEST = 16_000
 """A message or traceback of more than twice as many characters is cut to so many at either end."""
@@ -91,8 +85,6 @@ def setup(
     Raises:
         EnvironmentFault: the file cannot be written.
     """
-    global _debugs
-    _debugs = level == "debug"
     logger.remove()
     logger.configure(extra=dict(context or {}), patcher=_render_json if format == "json" else _render_human)
     stamps = ("", "") if format == "json" else ("{time:HH:mm:ss} ", "{time:YYYY-MM-DD HH:mm:ss} ")
@@ -200,7 +192,7 @@ def _safe(name: str, value: object) -> str:
 
 def _traceback(record: Record) -> str:
     exception = record["exception"]
-    if exception is None or (record["level"].no < logging.WARNING and not _debugs):
+    if exception is None:
         return ""
     return _bounded("".join(traceback.format_exception(exception.type, exception.value, exception.traceback)))
 

@@ -135,6 +135,8 @@ def _parse_path(value: object) -> Path:
 
 def _check_url(secret: SecretStr) -> SecretStr:
     """Refuse what libpq would misread, without quoting it: psycopg's own message could show the password."""
+    if not secret.get_secret_value().strip():
+        raise wrong("is empty: leave it out, or give a URL such as postgresql://user:password@host:5432/name")
     scheme, separator, rest = secret.get_secret_value().partition("://")
     if not separator or scheme not in ("postgresql", "postgres"):
         raise wrong("must be a URL such as postgresql://user:password@host:5432/name")

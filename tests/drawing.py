@@ -133,5 +133,7 @@ def text_pdf(text: str, path: Path) -> None:
             top = A4[1] - _TEXT_MARGIN
             if top - leading * len(rows) < _TEXT_MARGIN:
                 raise ValueError(f"{len(rows)} lines do not fit on a page")
-            setter.page([Line(_TEXT_MARGIN, top - leading * n, row, font, size) for n, row in enumerate(rows) if row])
-        setter._document.save(path)
+            page = setter.page(
+                [Line(_TEXT_MARGIN, top - leading * n, row, font, size) for n, row in enumerate(rows) if row]
+            )
+        page.pdf.save(path)

@@ -79,7 +79,7 @@ class App:
         )
         return settings
 
-    def read_settings_again(self) -> Settings:
+    def read_settings(self) -> Settings:
         """The settings as they are now, for whatever asks for them from now on; the log stays as it is.
 
         Raises:
@@ -107,14 +107,18 @@ class App:
     def is_embedded(self) -> bool:
         return self.settings.database.url is None
 
+    @property
+    def unstarted_url(self) -> str:
+        """The configured database's URL, or that of the embedded server, which may not run."""
+        configured = self.settings.database.url
+        return self.server.url if configured is None else configured.get_secret_value()
+
     @cached_property
     def database_url(self) -> str:
         """The configured database's URL, or that of the embedded server, which is started for it."""
-        configured = self.settings.database.url
-        if configured is not None:
-            return configured.get_secret_value()
-        self.server.start()
-        return self.server.url
+        if self.is_embedded:
+            self.server.start()
+        return self.unstarted_url
 
     @cached_property
     def direct_url(self) -> str:
@@ -174,14 +178,15 @@ def pass_app(command: Callable[..., Any]) -> Callable[..., Any]:
 def _app_of(root: click.Context) -> App:
     """The App of the line whose global options ``root`` has; made for the first that asks."""
     if isinstance(root.obj, GlobalOptions):
-        root.obj = _app(root.obj)
+        root.obj = app_for(root.obj)
     assert isinstance(root.obj, App)
     return root.obj
 
 
-def _app(given: GlobalOptions) -> App:
+def app_for(given: GlobalOptions) -> App:
+    """The App of a line with these options; nothing is read or opened yet."""
     overrides: dict[str, Any] = {}
-    if given.database:
+    if given.database is not None:
         overrides["database.url"] = given.database
     if given.verbose or given.quiet:
         overrides["logging.level"] = "debug" if given.verbose else "warning"

@@ -80,9 +80,10 @@ def list_campaigns(app: App, as_json: bool, limit: int, tenant: str | None, afte
 def show_campaign(app: App, campaign_id: int, as_json: bool) -> None:
     """Show how far a campaign is, what failed, how long the rest takes, and what became of the texts.
 
-    The time left follows from how fast its documents came to an end in the last quarter of an hour; while none did,
-    as reprocess --dry-run estimates it: from the time that pages took in the last 30 days, with the workers of all
-    nodes that run, or where none does with those of these settings.
+    The time left follows from how fast its documents came to an end in the last quarter of an hour, if a node runs and
+    five or more did, over ten seconds at least. Otherwise it is as reprocess --dry-run estimates it: from the time
+    that pages took in the last 30 days, with the workers of all nodes that run, or where none does with those of these
+    settings.
     """
     with app.connect() as connection:
         print_campaign(look_at(connection, app.schema, campaign_id, workers=worker_count(app.settings)), as_json)
@@ -120,7 +121,8 @@ def resume_campaign(app: App, campaign_id: int, as_json: bool) -> None:
         return
     click.echo(f"campaign {campaign_id}: {waiting(released.jobs)} again")
     if released.superseded:
-        click.echo(f"{released.superseded} were cancelled: another job does their work")
+        was, their = ("was", "its") if released.superseded == 1 else ("were", "their")
+        click.echo(f"{released.superseded} {was} cancelled: another job does {their} work")
 
 
 @campaigns.command("cancel")
@@ -138,11 +140,14 @@ def cancel_campaign(app: App, campaign_id: int, as_json: bool, dry_run: bool, ye
     """
     status, stop = StatusLine(), Event()
     with app.connect() as connection:
-        jobs = CampaignListing(app.schema).one(connection, campaign_id).jobs_left
-        if dry_run:
-            _tell_of_dry(campaign_id, jobs, "cancelled", as_json)
+        campaign = CampaignListing(app.schema).one(connection, campaign_id)
+        if campaign.has_ended and not as_json and (campaign.state == "cancelled" or not campaign.documents_cancelled):
+            click.echo(f"campaign {campaign_id} is {campaign.state}: there is nothing to cancel")
             return 0
-        require_yes(jobs, "jobs", "cancelled", yes=yes)
+        if dry_run:
+            _tell_of_dry(campaign_id, campaign.jobs_left, "cancelled", as_json)
+            return 0
+        require_yes(campaign.jobs_left, "jobs", "cancelled", yes=yes)
         with stopping_signals(stop.set):
             done = Campaigning(app.jobs).cancel(
                 connection,
@@ -227,9 +232,16 @@ def _print_cancelled(campaign_id: int, done: CampaignCancelled, *, as_json: bool
         return
     click.echo(f"campaign {campaign_id}: {counted(done.cancelled, 'job')} cancelled")
     if done.requested:
-        click.echo(f"{done.requested} were asked to stop, but their node has not done so yet: see batchproc status")
-    if done.unwritten:
-        click.echo(f"{done.unwritten} are left: somebody holds their rows; give the command again")
+        was, their = ("was", "its") if done.requested == 1 else ("were", "their")
+        told = f"{done.requested} {was} asked to stop, but {their} node has not done so yet: see batchproc status"
+        click.echo(told)
+    _tell_of_unwritten(done.unwritten)
+
+
+def _tell_of_unwritten(jobs: int) -> None:
+    if jobs:
+        left = "is left: somebody holds its row" if jobs == 1 else "are left: somebody holds their rows"
+        click.echo(f"{jobs} {left}; give the command again")
 
 
 def _print_retried(campaign_id: int, found: Retried, *, dry_run: bool, as_json: bool) -> None:
@@ -253,8 +265,9 @@ def _print_retried(campaign_id: int, found: Retried, *, dry_run: bool, as_json: 
             f" go on with: batchproc campaigns resume {campaign_id}"
         )
     if found.superseded:
-        click.echo(f"{found.superseded} left as they are: another job does their work")
-    if found.unwritten:
-        click.echo(f"{found.unwritten} are left: somebody holds their rows; give the command again")
+        those = "it is: another job does its" if found.superseded == 1 else "they are: another job does their"
+        click.echo(f"{found.superseded} left as {those} work")
+    _tell_of_unwritten(found.unwritten)
     for code, count in sorted(found.left_alone.items()):
-        click.echo(f"{count} left alone: they failed as {code} (to try them all the same: --failure-code {code})")
+        they, them = ("it", "it") if count == 1 else ("they", "them")
+        click.echo(f"{count} left alone: {they} failed as {code} (to try {them} all the same: --failure-code {code})")

@@ -11,13 +11,16 @@ from batchproc.cli.login import login_name
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.terminal import StatusLine
 from batchproc.core.counted import counted
+from batchproc.core.kinds import CLASSIFY
 from batchproc.ops.reverting import Reverted, Reverting
 
+_BUSY = "held by somebody all the while: give the command again"
+# Of one document, and of several.
 _STAYS = {
-    "person": "keep a text that a person chose",
-    "first": "keep their text: they had none before",
-    "gone": "keep their text: the revision before was pruned",
-    "busy": "were held by somebody all the while: give the command again",
+    "person": ("keeps a text that a person chose", "keep a text that a person chose"),
+    "first": ("keeps its text: it had none before", "keep their text: they had none before"),
+    "gone": ("keeps its text: the revision before was pruned", "keep their text: the revision before was pruned"),
+    "busy": (f"was {_BUSY}", f"were {_BUSY}"),
 }
 
 
@@ -38,7 +41,8 @@ def revert_campaign(app: App, campaign_id: int, dry_run: bool, yes: bool, as_jso
     text that a person chose, and the first text of a document. Jobs `classify` follow, so that titles and tags do. The
     campaign's readings are kept, and one can be had again with documents restore.
     """
-    work = Reverting(app.jobs, campaign_id, login_name(), app.registry["classify"].spec)
+    app.log_to_stderr = app.verbose  # it would tell what is printed
+    work = Reverting(app.jobs, campaign_id, login_name(), app.registry[CLASSIFY].spec)
     status = StatusLine()
     with app.connect() as connection:
         planned = work.count(connection)
@@ -63,6 +67,7 @@ def _print(done: Reverted, campaign_id: int, *, dry_run: bool, as_json: bool) ->
                 "reverted": done.reverted,
                 "stays": stays,
                 "classify_campaign_id": done.campaign_id,
+                "classify_jobs": done.classify_jobs,
                 "dry_run": dry_run,
             }
         )
@@ -72,6 +77,9 @@ def _print(done: Reverted, campaign_id: int, *, dry_run: bool, as_json: bool) ->
         f"campaign {campaign_id}: {counted(done.reverted, 'document')} {would} the text back that {it} had before"
     )
     for reason, documents in stays.items():
-        click.echo(f"{documents} {_STAYS[reason]}")
+        one, several = _STAYS[reason]
+        click.echo(f"{documents} {one if documents == 1 else several}")
     if done.campaign_id is not None:
-        click.echo(f"jobs classify follow, as campaign {done.campaign_id}: batchproc run")
+        follow = "follows" if done.classify_jobs == 1 else "follow"
+        jobs = counted(done.classify_jobs, f"{CLASSIFY} job")
+        click.echo(f"{jobs} {follow}, as campaign {done.campaign_id}: batchproc run")

@@ -56,9 +56,9 @@ _COMMANDS = {
 
 def every_command() -> LazyCommands:
     """The commands, each imported when it is asked for, with its examples and the values that a shell completes."""
-    return LazyCommands(_COMMANDS, _complete)
+    return LazyCommands(_COMMANDS, _finish)
 
 
-def _complete(name: str, command: click.Command) -> None:
+def _finish(name: str, command: click.Command) -> None:
     examples.attach(name, command)
     offered.attach(name, command)

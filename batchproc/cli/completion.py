@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import FishComplete, ShellComplete, ZshComplete
 
-from batchproc.cli.shells import Bash
+from batchproc.cli.shells import SHELLS, VARIABLE
 
-_SHELLS: dict[str, type[ShellComplete]] = {"bash": Bash, "zsh": ZshComplete, "fish": FishComplete}
 _PROGRAM = "batchproc"
-_VARIABLE = "_BATCHPROC_COMPLETE"
-"""By which click knows, when the script calls the program, that it is asked for completions (its documentation, "Shell
-Completion")."""
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(tuple(_SHELLS)))
+@click.argument("shell", type=click.Choice(tuple(SHELLS)))
 def completion(shell: str) -> None:
     """Print what makes SHELL complete batchproc's commands, options and values.
 
@@ -28,6 +23,6 @@ def completion(shell: str) -> None:
     batchproc completion fish | source          in ~/.config/fish/config.fish
     """
     root = click.get_current_context().find_root().command
-    script = _SHELLS[shell](root, {}, _PROGRAM, _VARIABLE)
+    script = SHELLS[shell](root, {}, _PROGRAM, VARIABLE)
     # Not source(): for bash that starts one to ask for its version, which need not be the one that reads this.
     click.echo((script.source_template % script.source_vars()).strip())

@@ -11,6 +11,7 @@ from batchproc.cli.app import App, pass_app
 from batchproc.cli.output import emit_json, json_option, table
 from batchproc.cli.terminal import StatusLine
 from batchproc.config import worker_count
+from batchproc.core.durations import duration
 from batchproc.documents.paths import terminal_path
 from batchproc.embedded import default_home
 from batchproc.ops.demo import Demo
@@ -66,7 +67,7 @@ def _print(report: DemoReport) -> None:
             f"{broken.failure_code or 'no failure was recorded'}"
         )
     pages = sum(row.pages for row in report.tenants)
-    click.echo(f"{pages} pages in {report.seconds:.0f} s, drawing included, with {report.workers} workers")
+    click.echo(f"{pages} pages in {duration(report.seconds)}, drawing included, with {report.workers} workers")
     if report.problems:
         return
     tenant = report.tenants[-1].tenant

@@ -13,8 +13,8 @@ from batchproc.cli.app import App, pass_app
 from batchproc.cli.output import broken, emit_json, json_option
 from batchproc.config import SettingsError, worker_count
 from batchproc.core.errors import BatchprocError
+from batchproc.core.shown_text import one_line
 from batchproc.embedded import default_home
-from batchproc.log import one_line
 from batchproc.ops.doctor import examine, not_examined
 from batchproc.ops.doctor.findings import Check, Findings, Patient
 from batchproc.packaged import packaged_conf

@@ -13,12 +13,14 @@ from psycopg.rows import TupleRow
 from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.login import login_name
 from batchproc.cli.output import emit_json, json_option, shown, table
+from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
+from batchproc.core.kinds import CLASSIFY
+from batchproc.core.shown_text import one_line
 from batchproc.documents.diff import WordDiff, by_page, in_sum, line_diff, repeated
 from batchproc.documents.history import PastRevision, RevisionHistory
 from batchproc.documents.store import Document
 from batchproc.documents.word_likeness import Likeness, by_likeness
-from batchproc.log import one_line
 from batchproc.ops.restoring import Editor
 
 WIDTH = 80
@@ -40,7 +42,7 @@ def known_document(app: App, connection: Connection[TupleRow], document_id: int)
 def editor(app: App, document: Document) -> Editor:
     """Changes the document's text in the name of whoever runs this process."""
     # By the settings alone: no text should be out of reach because some handler cannot be imported.
-    override = app.settings.kinds.get("classify")
+    override = app.settings.kinds.get(CLASSIFY)
     max_attempts = (override and override.max_attempts) or app.settings.retry.max_attempts
     return Editor(app.jobs, document, login_name(), max_attempts)
 
@@ -96,9 +98,8 @@ def show_diff(
     """Show the words that a document gained and lost from revision A to revision B.
 
     Without B it is the current one, without A the one before. The order of words does not count; one that moved to
-    another page is in the counts of both pages, but not in the sum. Words stand first, then numbers; of single
-    characters, marks, and digits mixed with letters only the count, without --all. --json has all, the most frequent
-    first.
+    another page is in the counts of both pages, but not in the sum. Words stand first, then numbers; of lone
+    letters, marks and what nobody could mean only the count, without --all. --json has all, the most frequent first.
     """
     with app.connect() as connection:
         document = known_document(app, connection, document_id)
@@ -134,6 +135,7 @@ def restore_revision(app: App, document_id: int, revision_id: int, as_json: bool
 
     A job `classify` then gives title and tags from its text. The next OCR of the document may take its place.
     """
+    app.log_to_stderr = app.verbose  # it would tell what is printed
     with app.connect() as connection:
         document = known_document(app, connection, document_id)
         done = editor(app, document).restore(connection, revision_id)
@@ -161,6 +163,7 @@ def set_text(app: App, document_id: int, file: BinaryIO, as_json: bool) -> int:
         )
     if not text.strip():
         raise UsageError("the text is empty", "what made it may have failed; the document keeps the text it has")
+    app.log_to_stderr = app.verbose  # it would tell what is printed
     with app.connect() as connection:
         document = known_document(app, connection, document_id)
         done = editor(app, document).type(connection, text.split("\f"))
@@ -215,7 +218,7 @@ def _described(past: PastRevision) -> str:
     lines = [
         f"{past.engine} {past.engine_version}, {'+'.join(past.languages)}" + (f", {profile}" if profile else ""),
         f"{pages}, {past.failed_pages} failed, {past.words} words{confidence}",
-        f"{shown(past.created_at)}, {past.seconds:.1f} s{node}",
+        f"{shown(past.created_at)}, {duration(past.seconds)}{node}",
     ]
     if past.kept_versions is not None:
         lines.insert(1, f"with pages taken over that {past.engine} {', '.join(past.kept_versions)} had read")

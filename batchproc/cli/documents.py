@@ -13,11 +13,12 @@ from batchproc.cli.document_revisions import known_document, restore_revision, s
 from batchproc.cli.filters import FailureCode, warn_of_code
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
+from batchproc.core.durations import duration
+from batchproc.core.shown_text import one_line
 from batchproc.documents.listing import PAGE_SIZE, DocumentListing, ListedDocument, ListedPage, ListedRevision
 from batchproc.documents.original_faults import Location
 from batchproc.documents.paths import display_path, terminal_path
 from batchproc.documents.store import Document
-from batchproc.log import one_line
 
 # Of narrow columns but the first: a terminal's 80 cells have to do for all that matters.
 _COLUMNS = ("document_id", "tenant", "status", "title", "code", "conf", "pages", "tags", "path")
@@ -177,12 +178,18 @@ def _other_paths(
 
 def _show_pages(pages: Sequence[ListedPage], *, detected: bool) -> None:
     """A table; with the language that ``auto`` chose for each page, where one was ``detected``."""
-    rows = [[getattr(page, column) for column in _PAGE_COLUMNS] for page in pages]
+    columns = [{"seconds": "took"}.get(column, column) for column in _PAGE_COLUMNS]
+    rows = [[_shown_of(page, column) for column in _PAGE_COLUMNS] for page in pages]
     if not detected:
-        table(_PAGE_COLUMNS, rows)
+        table(columns, rows)
         return
     chosen = [page.languages[0] if page.languages else None for page in pages]
-    table((*_PAGE_COLUMNS, "language"), [[*row, language] for row, language in zip(rows, chosen, strict=True)])
+    table((*columns, "language"), [[*row, language] for row, language in zip(rows, chosen, strict=True)])
+
+
+def _shown_of(page: ListedPage, column: str) -> Any:
+    value = getattr(page, column)
+    return duration(value) if column == "seconds" and value is not None else value
 
 
 def _ocr(revision: ListedRevision) -> dict[str, Any]:

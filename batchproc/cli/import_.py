@@ -17,9 +17,10 @@ from batchproc.cli.import_watch import watch_folders
 from batchproc.cli.output import json_option
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
+from batchproc.core.kinds import OCR
 from batchproc.documents.languages import hint_problem, split_languages
 from batchproc.documents.paths import terminal_path
-from batchproc.ops.importing import KIND, Import, Imported, ImportOptions
+from batchproc.ops.importing import Import, Imported, ImportOptions
 from batchproc.ops.languages import LanguageCheck
 
 _PATHS_TOLD = 20
@@ -98,7 +99,7 @@ def import_(
         raise UsageError("--watch goes neither with --manifest nor with --reread", "leave one of them out")
     if settle is not None and not watch:
         raise UsageError("--settle says how long --watch waits for a file", "give --watch, too, or leave it out")
-    spec = app.registry[KIND].spec
+    spec = app.registry[OCR].spec
     options = ImportOptions(
         roots=tuple(os.fsencode(root) for root in app.settings.storage.roots),
         recursive=recursive,

@@ -16,9 +16,9 @@ from batchproc.cli.import_progress import ImportProgress
 from batchproc.cli.output import figure, json_text, table
 from batchproc.core.counted import counted
 from batchproc.core.durations import duration
+from batchproc.core.shown_text import one_line
 from batchproc.core.throughput import per
 from batchproc.documents.paths import display_path, terminal_path
-from batchproc.log import one_line
 from batchproc.ops.imported import Imported, Rejected
 
 _ROWS = 100
@@ -127,11 +127,12 @@ class ImportOutput:
         """Of documents whose last OCR failed: those that are read again, and which command does that for the others."""
         again, left = self._failed_again, self._failed_left
         if again:
-            click.echo(f"{again.total()} had failed ({_counted(again)}) and get a new job", err=True)
+            click.echo(f"{again.total()} had failed ({_counted(again)}) and {_gets(again.total())} a new job", err=True)
         if left:
+            code = next(iter(left)) if len(left) == 1 else "CODE"
             click.echo(
-                f"{left.total()} had failed ({_counted(left)}) and get no job; when the reason is gone:"
-                " batchproc reprocess --failure-code CODE",
+                f"{left.total()} had failed ({_counted(left)}) and {_gets(left.total())} no job; when the reason is"
+                f" gone: batchproc reprocess --failure-code {code}",
                 err=True,
             )
 
@@ -184,8 +185,10 @@ def as_row(outcome: Imported | Rejected) -> dict[str, Any]:
 
 def tell_rejected(rejected: Rejected) -> None:
     """A line on stderr."""
-    detail = one_line(rejected.detail)
-    click.echo(f"rejected {terminal_path(rejected.path)}: {rejected.failure_code}: {detail}", err=True)
+    path = terminal_path(rejected.path)
+    # It is for the log too, and mostly begins with the path.
+    detail = one_line(rejected.detail).removeprefix(f"{path}: ")
+    click.echo(f"rejected {path}: {rejected.failure_code}: {detail}", err=True)
 
 
 def size(count: int) -> str:
@@ -201,6 +204,10 @@ def size(count: int) -> str:
 def _write(*texts: str) -> None:
     for text in texts:
         sys.stdout.write(text)
+
+
+def _gets(documents: int) -> str:
+    return "gets" if documents == 1 else "get"
 
 
 def _counted(codes: Counter[str]) -> str:

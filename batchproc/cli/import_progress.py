@@ -6,16 +6,14 @@ import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 
 from batchproc.cli.terminal import StatusLine
 from batchproc.core.durations import duration
+from batchproc.core.throughput import Window, rate, seconds_left
 from batchproc.ops.files_below import Unlisted, files_below
 
 _EVERY = 1.0
-# The time left is told from the rate of this many seconds back, so that it follows a change of the files.
-_WINDOW = 30.0
 
 
 class ImportProgress:
@@ -28,7 +26,8 @@ class ImportProgress:
 
     def __init__(self, paths: Sequence[bytes], manifest: bytes | None, *, recursive: bool) -> None:
         self._line = StatusLine()
-        self._history: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
+        self._history: Window[int] = Window()
+        self._history.add(time.monotonic(), 0)
         self._total = _Total(paths, manifest, recursive)
 
     def start(self) -> None:
@@ -45,23 +44,27 @@ class ImportProgress:
     def show(self, files: int, bytes_read: int, rejected: int) -> None:
         """Once a second, whatever it is called."""
         now = time.monotonic()
-        last, _ = self._history[-1]
+        last, _ = self._history.looks[-1]
         if now - last < _EVERY:
             return
-        while len(self._history) > 1 and now - self._history[0][0] > _WINDOW:
-            self._history.popleft()
-        self._history.append((now, files))
+        self._history.add(now, files)
         self._line.show(_told(self._history, self._total.files, bytes_read, rejected))
 
 
-def _told(history: Sequence[tuple[float, int]], total: int | None, bytes_read: int, rejected: int) -> str:
-    (since, before), (now, files) = history[0], history[-1]
-    rate = (files - before) / max(0.001, now - since)
+def _told(history: Window[int], total: int | None, bytes_read: int, rejected: int) -> str:
+    files = history.last
     of = f" of {total}" if total is not None else ""
-    line = f"{files}{of} files, {rate:.0f}/s, {bytes_read / 1e9:.1f} GB read, {rejected} rejected"
-    if total is not None and rate > 0 and total > files:
-        line += f", about {duration((total - files) / rate)} left"
-    return line
+    fast = rate(files - history.first, history.seconds)
+    told = [
+        f"{files}{of} files",
+        *([fast] if fast else []),
+        f"{bytes_read / 1e9:.1f} GB read",
+        f"{rejected} rejected",
+    ]
+    if total is not None:
+        left = seconds_left([(at, max(0, total - done)) for at, done in history.looks])
+        told += [f"about {duration(left)} left"] if left else []
+    return ", ".join(told)
 
 
 class _Total:

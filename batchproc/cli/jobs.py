@@ -11,11 +11,12 @@ from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.job_changes import COMMANDS
 from batchproc.cli.output import broken, emit_json, emit_rows, fields, json_option, shown, table
+from batchproc.core.durations import duration
 from batchproc.core.job import JobState
 from batchproc.queue.inspection import Inspection
 
 _COLUMNS = ("job_id", "tenant", "kind", "lane", "state", "attempt", "document_id", "failure_code", "run_at")
-_ATTEMPT_COLUMNS = ("no", "attempt", "outcome", "error_class", "failure_code", "seconds")
+_ATTEMPT_COLUMNS = ("no", "attempt", "outcome", "error_class", "failure_code", "took")
 
 
 @click.group(cls=JsonGroup)
@@ -73,7 +74,10 @@ def show_job(app: App, job_id: int, as_json: bool) -> None:
 
 def _show_attempts(attempts: list[dict[str, Any]]) -> None:
     """A table, and below it what each says of its error, whole: a table would cut it."""
-    rows = [attempt | {"no": no, "attempt": attempt["number"]} for no, attempt in enumerate(attempts, 1)]
+    rows = [
+        attempt | {"no": no, "attempt": attempt["number"], "took": duration(attempt["seconds"])}
+        for no, attempt in enumerate(attempts, 1)
+    ]
     click.echo()
     table(_ATTEMPT_COLUMNS, [[row[column] for column in _ATTEMPT_COLUMNS] for row in rows])
     for row in rows:

@@ -13,8 +13,8 @@ from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
 from batchproc.core.errors import UsageError
 from batchproc.core.rates import LARGEST_BURST, parse_rate, shown
+from batchproc.core.shown_text import one_line
 from batchproc.handlers.registry import Handler
-from batchproc.log import one_line
 from batchproc.ops.kind_options import kind_options, readable
 from batchproc.queue.kind_store import NEVER_RUN, KindStore
 

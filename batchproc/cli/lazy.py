@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -28,31 +28,23 @@ class Listed:
     summary: str
 
 
-class LazyCommands(MutableMapping[str, click.Command]):
+class LazyCommands(Mapping[str, click.Command]):
     """Commands by name, each imported when it is first got; the names and summaries are known before.
 
     Args:
         listed: the commands, by name.
-        complete: what else a command and its name are given to, once, when it is imported.
+        finish: what adds to a command, by its name, what it lacks; called once for each, when it is imported.
     """
 
-    def __init__(self, listed: Mapping[str, Listed], complete: Callable[[str, click.Command], None]) -> None:
+    def __init__(self, listed: Mapping[str, Listed], finish: Callable[[str, click.Command], None]) -> None:
         self._listed = dict(listed)
-        self._complete = complete
+        self._finish = finish
         self._loaded: dict[str, click.Command] = {}
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._listed[name] = Listed("", command.help or "")
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._listed[name]
-        self._loaded.pop(name, None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._listed)
@@ -70,7 +62,7 @@ class LazyCommands(MutableMapping[str, click.Command]):
     def _load(self, name: str) -> click.Command:
         module, _, attribute = self._listed[name].place.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
-        self._complete(name, command)
+        self._finish(name, command)
         return command
 
 
@@ -78,7 +70,8 @@ class LazyGroup(click.Group):
     """A group of `LazyCommands`, whose help and whose completion of names import none of them."""
 
     def __init__(self, *, commands: LazyCommands, **options: Any) -> None:
-        super().__init__(commands=commands, **options)
+        # click would have one that it can add to, which only its add_command does.
+        super().__init__(commands=cast("MutableMapping[str, click.Command]", commands), **options)
         self._lazy = commands
 
     def get_command(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TextIO, TypeGuard
 
 import click
 from click.shell_completion import CompletionItem, add_completion_class
 
-from batchproc.cli import argv, crash
+from batchproc.cli import argv, crash, shells
 from batchproc.cli.commands import every_command
 from batchproc.cli.global_options import GlobalOptions
 from batchproc.cli.lazy import LazyGroup
-from batchproc.cli.shells import Bash
 from batchproc.core.errors import BatchprocError
 from batchproc.core.shown_text import one_line, redact
 from batchproc.version import __version__
@@ -24,33 +24,25 @@ if TYPE_CHECKING:
     import psycopg
 
 _WITH_VALUE = ("--conf", "--database")
-_FLAGS = ("-v", "--verbose", "-q", "--quiet")
+_FLAG = re.compile(r"--(?:verbose|quiet|help|version)|-[vqh].*")
+"""One that all commands share, or several in one word: ``-vv``."""
 
-add_completion_class(Bash)
+add_completion_class(shells.Bash)
 
 
 class DefaultsToRun(LazyGroup):
     """Without a command it is ``run``, and options of ``run`` work without naming it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        position = 0
-        while position < len(args):
-            token = args[position]
-            if token in _WITH_VALUE:
-                position += 2
-            elif token in _FLAGS or token.startswith(tuple(f"{name}=" for name in _WITH_VALUE)):
-                position += 1
-            else:
-                break
-        rest = args[position:]
-        if rest[:1] == ["--json"] and len(rest) > 1 and rest[1] in self.commands:
-            rest = [rest[1], "--json", *rest[2:]]
-            args = [*args[:position], *rest]
-        if not rest and ctx.resilient_parsing:
-            pass  # a shell asks what may come first
-        elif not rest or (rest[0].startswith("-") and rest[0] not in ("--help", "-h", "--version")):
-            args = [*args[:position], "run", *rest]
-        return super().parse_args(ctx, args)
+        shared, as_json, rest = _apart(args)
+        json = ["--json"] if as_json else []
+        if rest is None or (not rest and ctx.resilient_parsing):
+            line = shared  # the value of its last option is missing, or a shell asks what may come first
+        elif rest and not rest[0].startswith("-"):
+            line = [*shared, rest[0], *json, *rest[1:]]
+        else:
+            line = [*shared, "run", *json, *rest]
+        return super().parse_args(ctx, line)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Behind ``batchproc -`` also the options of ``run``, which work without naming it."""
@@ -63,13 +55,46 @@ class DefaultsToRun(LazyGroup):
         return found
 
 
+def _apart(args: list[str]) -> tuple[list[str], bool, list[str] | None]:
+    """What stands first on a line and is for all commands, whether ``--json`` is there too, and what comes behind.
+
+    The last is None where a line ends with an option that lacks its value.
+    """
+    shared: list[str] = []
+    as_json = False
+    rest = list(args)
+    while rest:
+        if rest[0] == "--json":
+            as_json = True
+            rest = rest[1:]
+            continue
+        if rest[0] in _WITH_VALUE:
+            taken = 2
+        elif _FLAG.fullmatch(rest[0]) or rest[0].startswith(tuple(f"{name}=" for name in _WITH_VALUE)):
+            taken = 1
+        else:
+            break
+        shared += rest[:taken]
+        if len(rest) < taken:
+            return shared, as_json, None
+        rest = rest[taken:]
+    return shared, as_json, rest
+
+
+def _given_path(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    """The file of ``--conf``; an empty name would be the current folder."""
+    if value == "":
+        raise click.BadParameter("it is empty: give a settings file, or leave it out", ctx, param)
+    return None if value is None else Path(value)
+
+
 @click.group(
     cls=DefaultsToRun,
     commands=every_command(),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="batchproc")
-@click.option("--conf", type=click.Path(path_type=Path), help="Settings file, laid over the defaults.")
+@click.option("--conf", type=click.Path(), callback=_given_path, help="Settings file, laid over the defaults.")
 @click.option("--database", metavar="URL", help="PostgreSQL database instead of the configured one.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only; no progress.")
@@ -108,6 +133,7 @@ def run(arguments: list[str], *, own_process: bool = False) -> int:
     """
     _open_closed_streams()
     try:
+        shells.check(os.environ)
         result = cli.main(arguments, prog_name="batchproc", standalone_mode=False, obj=own_process)
     except BatchprocError as error:
         return _fail(str(error), error.exit_code)
@@ -119,7 +145,7 @@ def run(arguments: list[str], *, own_process: bool = False) -> int:
         return _fail("an argument or the database URL holds bytes that are not UTF-8", 2)
     except BrokenPipeError:
         # Whoever read the output has enough; nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _to_nowhere(sys.stdout)
         return 0
     except OSError as error:
         return _fail(f"cannot go on: {error.strerror or type(error).__name__}: {error.filename or 'output'}", 3)
@@ -144,10 +170,19 @@ def _open_closed_streams() -> None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for the rest of the process
 
 
+def _to_nowhere(stream: TextIO) -> None:
+    """Whatever it still holds would be written, and fail, when the process ends: and Python would change its code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _fail(message: str, code: int) -> int:
+    """Says it where it can be said; whoever does not read it still gets the code."""
     lines = message.splitlines() or [message]
-    for line in lines:
-        click.echo(f"batchproc: {one_line(redact(line))}", err=True)
+    try:
+        for line in lines:
+            click.echo(f"batchproc: {one_line(redact(line))}", err=True)
+    except OSError:
+        _to_nowhere(sys.stderr)
     return code
 
 
@@ -163,7 +198,8 @@ def _database_reason(error: psycopg.Error) -> str:
 
 
 def _click_message(error: click.ClickException) -> str:
-    message = error.format_message().rstrip(".")
+    # Of a choice that is missing click lists the values below each other.
+    message = re.sub(r"\n\s*", " ", error.format_message()).rstrip(".")
     if isinstance(error, click.UsageError) and error.ctx is not None:
         return f"{message}; see: {error.ctx.command_path} --help"
     return message

@@ -7,6 +7,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from batchproc.cli.global_options import GlobalOptions
 from batchproc.cli.groups import tree
 
 _OPTIONS = {"--tenant": "tenants", "--kind": "kinds", "--campaign": "campaigns", "--failure-code": "codes"}
@@ -45,7 +46,15 @@ class Offered(click.ParamType[Any]):
         """Nothing where anything is in the way: nobody who completes a word wants to read why."""
         from batchproc.cli.completion_values import known  # only a shell that asks for values waits for the settings
 
-        return [CompletionItem(value) for value in known(self._what, ctx.find_root().params, incomplete)]
+        return [CompletionItem(value) for value in known(self._what, _given(ctx.find_root()), incomplete)]
+
+
+def _given(root: click.Context) -> GlobalOptions:
+    """The options of a line that is not run."""
+    given = root.params.get
+    return GlobalOptions(
+        given("conf"), given("database"), bool(given("verbose")), bool(given("quiet")), own_process=False
+    )
 
 
 def attach(name: str, command: click.Command) -> None:

@@ -14,6 +14,7 @@ import click
 
 from batchproc.cli.app import App
 from batchproc.cli.output import broken, emit_json, fields
+from batchproc.core.durations import duration
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Completed, Failed, Outcome
 from batchproc.engine.attempt_notes import AttemptNotes, read_notes
@@ -89,7 +90,8 @@ class OnceWatch:
 def _used(notes: AttemptNotes | None, seen: int, limit_mb: int | None) -> str:
     limit = "" if limit_mb is None else f" of {limit_mb}"
     if notes is not None:
-        return f"{notes.processor_seconds:.2f} s of processor time, at most {_mb(notes.peak_bytes)}{limit} MB of memory"
+        took = duration(notes.processor_seconds)
+        return f"{took} of processor time, at most {_mb(notes.peak_bytes)}{limit} MB of memory"
     return f"its worker did not live to tell; at most {_mb(seen)}{limit} MB of memory were seen" if seen else ""
 
 

@@ -15,7 +15,7 @@ import click
 from rich.cells import cell_len
 
 from batchproc.cli.tables import EMPTY, laid_out, left_out
-from batchproc.log import one_line
+from batchproc.core.shown_text import one_line
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

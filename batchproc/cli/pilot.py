@@ -19,6 +19,7 @@ from batchproc.config import worker_count
 from batchproc.core.counted import counted
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, Lane
+from batchproc.core.kinds import OCR
 from batchproc.core.versions import is_older
 from batchproc.documents.readings import Reading
 from batchproc.engine import guardian, signals
@@ -32,7 +33,6 @@ from batchproc.queue.campaign_listing import CampaignListing, FailedJobs
 from batchproc.queue.inspection import Inspection
 from batchproc.version import __version__
 
-_KIND = "ocr"
 _FAULT = 3
 _LOOK_SECONDS = 0.5
 _NAMED = 5  # of either sort, so that it stays one screen; --json has more
@@ -54,7 +54,7 @@ class Pilot:
 
 def pilot_scope(tenant_id: int | None, lane: Lane) -> Scope:
     """Where the jobs of a pilot wait, together with other ``ocr`` jobs of that lane."""
-    return Scope(frozenset() if tenant_id is None else frozenset([tenant_id]), frozenset([_KIND]), frozenset([lane]))
+    return Scope(frozenset() if tenant_id is None else frozenset([tenant_id]), frozenset([OCR]), frozenset([lane]))
 
 
 def require_readers(app: App, connection: Connection[TupleRow]) -> None:

@@ -12,17 +12,15 @@ import click
 import psycopg
 
 from batchproc.cli.terminal import show_over
+from batchproc.core import throughput
 from batchproc.core.durations import duration
 from batchproc.core.errors import BatchprocError
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Failed, Outcome
-from batchproc.core.throughput import seconds_left
 from batchproc.engine.window import Window, patience
 from batchproc.queue.inspection import Due
 
 _EVERY = 1.0
-# Rate and time left are told from this many seconds back, so that they follow a change of the work.
-_WINDOW = 60.0
 
 
 class ProgressLine:
@@ -49,8 +47,9 @@ class ProgressLine:
         self._stopping = stopping
         self._done = 0
         self._failed = 0
-        self._history: list[tuple[float, int]] = [(time.monotonic(), 0)]
-        self._waited: list[tuple[float, int]] = []
+        self._ended: throughput.Window[int] = throughput.Window()
+        self._ended.add(time.monotonic(), 0)
+        self._waited: throughput.Window[int] = throughput.Window()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
 
@@ -75,18 +74,15 @@ class ProgressLine:
 
     def _show(self) -> None:
         while not self._stop.wait(_EVERY):
-            now = time.monotonic()
-            self._history = [(at, done) for at, done in self._history if now - at <= _WINDOW] or self._history[-1:]
-            self._history.append((now, self._done))
-            line = self._line()  # which may take its time
+            line = self._line(time.monotonic())  # which may take its time
             if not self._stop.is_set():
                 show_over(line)
 
-    def _line(self) -> str:
-        (since, before), (now, done) = self._history[0], self._history[-1]
-        rate = (done - before) / max(0.001, now - since)
+    def _line(self, now: float) -> str:
+        self._ended.add(now, self._done)
         failed = f" ({self._failed} of them failed)" if self._failed else ""
-        line = f"{done} done{failed}, {rate:.1f}/s"
+        fast = throughput.rate(self._ended.last - self._ended.first, self._ended.seconds)
+        line = f"{self._ended.last} done{failed}" + (f", {fast}" if fast else "")
         if self._stopping():
             return line + ", stopping: running jobs may end (Ctrl-C: at once)"
         try:
@@ -94,7 +90,6 @@ class ProgressLine:
         except (psycopg.Error, BatchprocError):
             return line
         line += f", {due.running} running, {due.waiting} wait"
-        self._waited = [(at, waiting) for at, waiting in self._waited if now - at <= _WINDOW]
-        self._waited.append((now, due.waiting))
-        left = seconds_left(self._waited)
+        self._waited.add(now, due.waiting)
+        left = throughput.seconds_left(self._waited.looks)
         return line + (f", about {duration(left)} left" if left else "")

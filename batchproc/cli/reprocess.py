@@ -24,16 +24,19 @@ from batchproc.core.counted import counted
 from batchproc.core.errors import UsageError
 from batchproc.core.failure_codes import BAD_CONTENT
 from batchproc.core.job import Lane
+from batchproc.core.kinds import CLASSIFY, OCR
+from batchproc.core.shown_text import one_line
 from batchproc.documents.languages import hint_problem, split_languages
-from batchproc.log import one_line
 from batchproc.ops.estimates import Estimate, estimated
 from batchproc.ops.languages import LanguageCheck
 from batchproc.ops.reprocessing import BEGUN, Reprocessed, Reprocessing, Wish
 
+_TO_BE_READ = "begun to be read by a job, whose pages a pilot does not take"
+# Of one document, and of several.
 _REASONS = {
-    "person": "have a person's text",
-    "no_text": "have no text to classify",
-    BEGUN: "have begun to be read by a job, whose pages a pilot does not take",
+    "person": ("has a person's text", "have a person's text"),
+    "no_text": ("has no text to classify", "have no text to classify"),
+    BEGUN: (f"has {_TO_BE_READ}", f"have {_TO_BE_READ}"),
 }
 _MOST_NAMED = 20
 
@@ -49,7 +52,7 @@ _MOST_NAMED = 20
 )
 @click.option("--no-run", is_flag=True, help="With --pilot: leave the reading to the next run.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be enqueued, and about how long it would take.")
-@click.option("--kind", type=click.Choice(["ocr", "classify"]), default="ocr", show_default=True, help="Of the jobs.")
+@click.option("--kind", type=click.Choice([OCR, CLASSIFY]), default=OCR, show_default=True, help="Of the jobs.")
 @click.option("--mode", type=click.Choice(["skip", "redo", "force"]), help="How to read pages that have a text layer.")
 @click.option("--language", metavar="LANG[+LANG]", help="Recognise in these languages, such as deu or deu+eng.")
 @click.option("--lane", type=click.Choice(["interactive", "bulk"]), help="Default: the kind's own, else bulk.")
@@ -85,7 +88,7 @@ def reprocess(
     How far it is tells campaigns show, campaigns cancel stops it, and campaigns revert brings back the text before.
     """
     require_choice(options)
-    if pilot is not None and (options["kind"] != "ocr" or limit is not None):
+    if pilot is not None and (options["kind"] != OCR or limit is not None):
         raise UsageError("--pilot goes neither with --kind classify nor with --limit", "leave one of them out")
     if no_run and pilot is None:
         raise UsageError("--no-run is for --pilot", "leave it out: reprocess enqueues, and batchproc run reads")
@@ -118,7 +121,7 @@ def reprocess(
 
 
 def _so_far(done: Reprocessed) -> str:
-    return f"{counted(done.selected, 'document')} selected, {done.enqueued} to be read"
+    return f"{counted(done.selected, 'document')} selected, {done.enqueued} to be enqueued"
 
 
 def _check_languages(app: App, connection: Connection[TupleRow], wish: Wish) -> None:
@@ -140,7 +143,7 @@ def _wish(options: dict[str, Any], kinds_lane: Lane | None, accepted: Sequence[s
         if (problem := hint_problem(hint)) is not None:
             raise UsageError(f"--language {options['language']!r}: the languages {problem}", "see: batchproc doctor")
         args["languages"] = list(split_languages(hint))
-    if args and options["kind"] != "ocr":
+    if args and options["kind"] != OCR:
         raise UsageError("--mode and --language are for --kind ocr", "leave them out")
     chosen = Lane[options["lane"].upper()] if options["lane"] is not None else kinds_lane
     if pilot and options["lane"] is None:
@@ -151,7 +154,7 @@ def _wish(options: dict[str, Any], kinds_lane: Lane | None, accepted: Sequence[s
         lane=Lane.BULK if chosen is None else chosen,
         priority=options["priority"],
         failed_pages_only=(
-            options["kind"] == "ocr" and "partial" in options["statuses"] and options["mode"] in (None, "skip")
+            options["kind"] == OCR and "partial" in options["statuses"] and options["mode"] in (None, "skip")
         ),
         with_bad_content="failed" in options["statuses"] or bool(options["document_ids"] or options["failure_codes"]),
         known=BAD_CONTENT.union(accepted),
@@ -207,15 +210,25 @@ def _print(done: Reprocessed, estimate: Estimate, *, dry_run: bool, pilot: bool,
     selected = f"{counted(done.selected, 'document')} selected"
     click.echo(f"{selected}: {done.enqueued} {would}, {done.already_queued} queued already")
     if done.queued_otherwise:
-        differing = ", ".join(f"{name} of {count}" for name, count in sorted(done.differs_in.items()))
-        click.echo(
-            f"{done.queued_otherwise} of those queued ask for something else ({differing}): run them first (batchproc"
-            " run), then give this command again"
-        )
+        click.echo(_otherwise(done))
     for reason, count in left_alone.items():
-        click.echo(f"{count} left alone: they {_REASONS.get(reason, f'failed as {reason}')}")
+        one, several = _REASONS.get(reason, (f"failed as {reason}",) * 2)
+        click.echo(f"{count} left alone: {f'it {one}' if count == 1 else f'they {several}'}")
     if done.enqueued:
         for line in estimate.lines():
             click.echo(line)
     if done.campaign_id is not None:
         click.echo(f"campaign {done.campaign_id}: batchproc campaigns show {done.campaign_id}")
+
+
+def _otherwise(done: Reprocessed) -> str:
+    """``2 of those queued ask for another mode: ...``; where they differ in several, of each how many documents do."""
+    some = done.queued_otherwise
+    asks, them = ("asks", "it") if some == 1 else ("ask", "them")
+    differences = sorted(done.differs_in.items())
+    counts = some > 1 and len(differences) > 1
+    others = ", ".join(
+        f"{'another' if name == 'mode' else 'other'} {name}" + (f" ({count})" if counts else "")
+        for name, count in differences
+    )
+    return f"{some} of those queued {asks} for {others}: run {them} first (batchproc run), then give this command again"

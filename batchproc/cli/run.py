@@ -23,9 +23,11 @@ from batchproc.core.job import Lane
 from batchproc.engine import guardian, signals
 from batchproc.engine.node import RunOptions
 from batchproc.engine.ready import Scope
+from batchproc.engine.requirements import require_time
 from batchproc.engine.sd_notify import Notifier
 from batchproc.engine.window import Window
 from batchproc.ops import debugging, summary
+from batchproc.ops.paused_text import paused_line
 
 
 @click.command()
@@ -79,7 +81,8 @@ def run(
     if file is not None and not once:
         raise UsageError("--file does one file", f"batchproc run --once --file {file}")
     app.override(pool__workers=workers)
-    _set_up_log(app, keep=once or forever)
+    _set_up_log(app, keep=once or forever)  # before the settings are asked for, which set it up
+    require_time(window, app.settings.pool.shutdown_grace)
     if file is not None:
         return _with_file(app, file, job_id, tenants, kinds, in_process, as_json)
     with app.connect(window) as connection:
@@ -144,7 +147,7 @@ def _run_node(app: App, options: RunOptions, once: bool, as_json: bool, notifier
             app,
             watch.observe,
             notifier=notifier,
-            read_again=app.read_settings_again,
+            read_again=app.read_settings,
             notes=once_watch.notes if once_watch is not None else None,
             meters=meters,
         )
@@ -186,6 +189,8 @@ def _in_process(app: App, job_id: int | None, scope: Scope, as_json: bool) -> in
         emit_json(summary.plain(report) | {"attempts": watch.attempts})
     elif not report.counts.claimed:
         click.echo("no job is due")
+        for line in summary.on_screen(map(paused_line, report.paused)):
+            click.echo(line)
     else:
         watch.tell_retry(report.counts)
         show_failures(app, report)

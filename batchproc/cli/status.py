@@ -63,7 +63,8 @@ def status(
     batchproc status --check --lane bulk    of nights that are for that lane
 
     A check looks at runs over everything that it is asked about. So one with --tenant, --kind or --lane, where the
-    night has them, is checked with the same. --once and pilots are nobody's night.
+    night has them, is checked with the same. --once and pilots are nobody's night. The longest wait leaves out what
+    reprocess enqueued: that may take many nights.
     """
     if watches and (checks or as_json):
         raise UsageError("--watch draws on a terminal", "leave out --check and --json")
@@ -104,7 +105,7 @@ def _show(app: App, as_json: bool) -> None:
     for columns, rows in (
         (_QUEUE_COLUMNS, queues),
         (_SLOT_COLUMNS, [_slot(slot) for slot in slots]),
-        (_NODE_COLUMNS, [node | {"jobs_per_minute": told_rate([node])} for node in nodes]),
+        (_NODE_COLUMNS, nodes),
     ):
         if rows:
             click.echo()

@@ -13,7 +13,7 @@ from batchproc.cli.filters import require_kinds
 from batchproc.cli.output import emit_json
 from batchproc.core.errors import BatchprocError
 from batchproc.core.job import Lane
-from batchproc.log import one_line, redact
+from batchproc.core.shown_text import one_line, redact
 from batchproc.ops.status_check import Verdict, judge, unknown
 from batchproc.queue.inspection_night import look_at_night
 

@@ -93,18 +93,18 @@ def _whole(parts: Sequence[str], width: int) -> str:
 
 def _rates(look: Snapshot) -> list[str]:
     """Until it has been watched for a minute, what was done in the seconds since, in place of what nobody knows."""
-    seen, told = look.seen, []
+    seen = look.seen
+    rates: list[str] = []
+    counts: list[str] = []
     if look.jobs_per_minute is not None:
-        told.append(f"{_rate(look.jobs_per_minute)} jobs/min")
+        rates.append(f"{_rate(look.jobs_per_minute)} jobs/min")
     elif seen.jobs:
-        told.append(counted(seen.jobs, "job"))
+        counts.append(counted(seen.jobs, "job"))
     if look.pages_per_minute:
-        told.append(f"{_rate(look.pages_per_minute)} pages/min")
+        rates.append(f"{_rate(look.pages_per_minute)} pages/min")
     elif seen.pages:
-        told.append(counted(seen.pages, "page"))
-    counted_only = [part for part in told if not part.endswith("/min")]
-    rates = [part for part in told if part.endswith("/min")]
-    return [*rates, *([f"{', '.join(counted_only)} in {duration(seen.seconds)}"] if counted_only else [])]
+        counts.append(counted(seen.pages, "page"))
+    return [*rates, *([f"{', '.join(counts)} in {duration(seen.seconds)}"] if counts else [])]
 
 
 def _slots(look: Snapshot) -> list[list[str]]:

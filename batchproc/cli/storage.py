@@ -12,9 +12,9 @@ from batchproc.cli.app import App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option
 from batchproc.core.errors import UsageError
+from batchproc.core.shown_text import one_line
 from batchproc.documents.paths import display_path, terminal_path
 from batchproc.documents.storage_roots import StorageRoots
-from batchproc.log import one_line
 from batchproc.ops import storage as operations
 
 _COLUMNS = ("state", "known_at", "marker", "root")

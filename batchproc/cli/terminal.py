@@ -8,7 +8,7 @@ import sys
 import click
 from rich.cells import cell_len, set_cell_size
 
-from batchproc.log import one_line
+from batchproc.core.shown_text import one_line
 
 _USUAL_WIDTH = 80
 

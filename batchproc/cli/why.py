@@ -7,7 +7,7 @@ import click
 from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.output import emit_json, json_option, shown
 from batchproc.core.durations import duration
-from batchproc.log import one_line
+from batchproc.core.shown_text import one_line
 from batchproc.ops.why import Answer, why
 from batchproc.queue.inspection_waiting import look_at_waiting
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from batchproc.config.problems import Place, Problem
-from batchproc.log import one_line
+from batchproc.core.shown_text import one_line
 from batchproc.yaml_lines import Key, parse
 
 MAX_FILE_BYTES = 1_000_000
 ENVIRONMENT_PREFIX = "BATCHPROC_"
 RESERVED_VARIABLES = frozenset(f"BATCHPROC_{name}" for name in ("HOME", "CONF", "DATABASE_URL", "SLOT"))
+_URLS = (("database", "url"), ("database", "direct_url"))
 _FLAGS = {"database.url": "--database", "logging.level": "-v or -q"}
 
 
@@ -69,7 +70,8 @@ def environment_layer(environ: Mapping[str, str], top_level: Iterable[str]) -> L
     """Variables such as ``BATCHPROC_POOL__WORKERS``, their values read as YAML.
 
     A variable without two underscores is a setting only when it names one of ``top_level``; the reserved ones and
-    ``BATCHPROC_TEST_*`` never are, but ``BATCHPROC_DATABASE_URL`` sets ``database.url``, as it stands.
+    ``BATCHPROC_TEST_*`` never are, but ``BATCHPROC_DATABASE_URL`` sets ``database.url``, as it stands: also an empty
+    one, which is refused as a URL.
     """
     layer = Layer()
     for variable in sorted(environ):
@@ -86,8 +88,10 @@ def environment_layer(environ: Mapping[str, str], top_level: Iterable[str]) -> L
         problems = len(layer.problems)
         value = _yaml(layer, environ[variable], place, key)
         if len(layer.problems) == problems:
-            layer.put(key, value, place)
-    if url := environ.get("BATCHPROC_DATABASE_URL"):
+            # To YAML that is none: an unset variable of a shell would choose the embedded database.
+            is_empty_url = key in _URLS and not environ[variable].strip()
+            layer.put(key, "" if is_empty_url else value, place)
+    if (url := environ.get("BATCHPROC_DATABASE_URL")) is not None:
         layer.put(("database", "url"), url, Place("BATCHPROC_DATABASE_URL", key=("database", "url")))
     return layer
 

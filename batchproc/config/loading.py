@@ -42,8 +42,10 @@ def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, 
     Raises:
         SettingsError: all that is wrong, in files, the environment and flags.
     """
-    if path is None and environ.get("BATCHPROC_CONF"):
-        path = Path(environ["BATCHPROC_CONF"])
+    if path is None and (named := environ.get("BATCHPROC_CONF")) is not None:
+        if not named.strip():
+            raise SettingsError(["BATCHPROC_CONF: is empty: give a settings file, or unset it"])
+        path = Path(named)
     layers = [file_layer(given) for given in _files(path)]
     layers += [environment_layer(environ, Settings.model_fields), flag_layer(overrides or {})]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from batchproc.log import one_line
+from batchproc.core.shown_text import one_line
 from batchproc.settings import KindOverride, Settings
 from batchproc.yaml_lines import Key, dotted
 

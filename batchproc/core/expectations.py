@@ -54,16 +54,17 @@ class Expectations:
         """Worker seconds that this run has spent."""
         return sum(self._seconds.values())
 
-    def windows(self, left: Mapping[str, int], *, workers: int, length: float) -> int | None:
+    def windows(self, left: Mapping[str, int], *, workers: int, length: float, claiming: float) -> int | None:
         """How many windows like this one the jobs that are left will take, rounded up; None when nobody can say.
 
         A window is worth what this one has done: it may have waited for limits, or for a slow archive. One that has
-        done nothing is worth what its workers could have. Kinds that do not fit a window are left out; those that
-        nobody has seen take as long as the others.
+        done nothing is worth what its workers could have; nobody can say it of one in which nothing is claimed. Kinds
+        that do not fit a window are left out; those that nobody has seen take as long as the others.
 
         Args:
             left: jobs by kind.
             length: of the window, in seconds.
+            claiming: seconds of it in which jobs are claimed: not before the run is up, nor shortly before its end.
         """
         jobs = {kind: count for kind, count in left.items() if count and kind not in self.longer_than(length)}
         known = {kind: seconds for kind in jobs if (seconds := self.seconds(kind)) is not None}
@@ -72,5 +73,5 @@ class Expectations:
             return None
         needed = sum(jobs[kind] * seconds for kind, seconds in known.items())
         needed *= sum(jobs.values()) / counted
-        worth = self.worked or workers * length
+        worth = self.worked or workers * claiming
         return max(1, math.ceil(round(needed / worth, 6))) if worth > 0 else None

@@ -46,6 +46,11 @@ class StartTag:
         return self._epochs[-1]
 
     @property
+    def epochs(self) -> int:
+        """How many are told apart."""
+        return len(self._epochs)
+
+    @property
     def is_open(self) -> bool:
         """Whether a charge may still be corrected."""
         return any(epoch.open for epoch in self._epochs)

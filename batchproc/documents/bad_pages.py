@@ -62,4 +62,5 @@ class BadPages:
             "failure_code": code,
         }
         if connection.execute(self._sql["fail_page"], values).rowcount:
-            connection.execute(self._sql["count_page"], {"tenant_id": page.tenant_id, "state": "failed"})
+            counted = {"tenant_id": page.tenant_id, "state": "failed", "seconds": 0.0}
+            connection.execute(self._sql["count_page"], counted)

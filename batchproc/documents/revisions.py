@@ -228,7 +228,7 @@ class RevisionStore:
         }
         with connection.pipeline():
             finished = self._run(connection, "finish_page", revision_id=revision_id, page=page, **values)
-            self._run(connection, "count_page", state=record.state)
+            self._run(connection, "count_page", state=record.state, seconds=record.seconds)
         if finished.rowcount != 1:
             raise RuntimeError(f"page {page} of revision {revision_id} was not started, or is done already")
 

@@ -24,11 +24,17 @@ Observe = Callable[[Claim, Outcome, float], None]
 
 
 class Night:
-    """Of one run; for the dispatcher's thread."""
+    """Of one run; for the dispatcher's thread.
 
-    def __init__(self, schema: str, options: RunOptions) -> None:
+    Args:
+        grace: ``pool.shutdown_grace``, in seconds.
+    """
+
+    def __init__(self, schema: str, options: RunOptions, grace: float) -> None:
         self._store = NightStore(schema)
         self._options = options
+        self._grace = grace
+        self._claiming = 0.0 if options.window is None else options.window.claims_left(grace)
         self._expected = Expectations()
         self.watch = WindowWatch(options.window)
 
@@ -39,6 +45,7 @@ class Night:
             logger.info("this run is gone at {}, in {}", window.shown, duration(window.left))
             self._expected.remember(self._store.usual(connection))
             self.watch.heed(self._expected)
+            self._claiming = window.claims_left(self._grace)
 
     def noting(self, observe: Observe) -> Observe:
         """``observe``, which also tells this night of every attempt that ended by itself."""
@@ -64,13 +71,19 @@ class Night:
             "left": sum(found.jobs for found in left.values()),
             "left_by_kind": {kind: found.jobs for kind, found in left.items()},
         }
+        if self._options.job_id is None:
+            told["paused"] = self._store.paused(
+                connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
+            )
         window = self._options.window
         claimable = {kind: found.claimable for kind, found in left.items() if found.claimable}
-        if window is None or not (ended or self.watch.withheld() & set(claimable)):
+        if window is None or not claimable or not (ended or self.watch.withheld() & set(claimable)):
             return told
         too_long = self._expected.longer_than(window.length) & set(claimable)
         return told | {
             "window_ended": True,
-            "nights_left": self._expected.windows(claimable, workers=self._options.workers, length=window.length),
+            "nights_left": self._expected.windows(
+                claimable, workers=self._options.workers, length=window.length, claiming=self._claiming
+            ),
             "too_long": {kind: self._expected.seconds(kind) or 0.0 for kind in sorted(too_long)},
         }

@@ -121,7 +121,7 @@ class Node:
             self._warnings = requirements.warned_of(self._settings, known)
             store = self._store(node_id, known)
             braking, gone = self._braking(options), GoneStorages(store)
-            night = Night(self._settings.database.schema_name, options)
+            night = Night(self._settings.database.schema_name, options, self._settings.pool.shutdown_grace)
             settling = Settling(
                 store,
                 known.specs,
@@ -169,7 +169,7 @@ class Node:
             beginning.over()
             try:
                 dispatcher.insist(night.begin)
-                _drive(dispatcher, options)
+                self._drive(dispatcher, known, options)
                 braked = dispatcher.insist(lambda connection: braking.standing(connection, known.specs, options))
                 dispatcher.counts.storages.update(gone.jobs())
                 dispatcher.insist(turns.write)
@@ -348,6 +348,17 @@ class Node:
         dispatcher.each_turn = service.turn
         return service
 
+    def _drive(self, dispatcher: Dispatcher, known: kinds.Kinds, options: RunOptions) -> None:
+        job_id = options.job_id
+        if job_id is not None and not dispatcher.claim(job_id):
+            schema, defaults = self._settings.database.schema_name, self._settings.ocr.languages
+            raise dispatcher.insist(
+                lambda connection: requirements.cannot_be_claimed(
+                    connection, schema, job_id, known.specs, known.languages, defaults
+                )
+            )
+        dispatcher.run()
+
     def _dispatch_options(self, options: RunOptions, night: Night) -> DispatchOptions:
         dispatch = self._settings.dispatch
         return DispatchOptions(
@@ -374,9 +385,3 @@ def _both(*told: Callable[[Claim, Transition], None]) -> Callable[[Claim, Transi
             tell_one(claim, moved)
 
     return tell
-
-
-def _drive(dispatcher: Dispatcher, options: RunOptions) -> None:
-    if options.job_id is not None and not dispatcher.claim(options.job_id):
-        raise requirements.does_not_wait(options.job_id)
-    dispatcher.run()

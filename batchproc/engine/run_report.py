@@ -10,6 +10,7 @@ from batchproc.core.brake import Braked
 from batchproc.engine.counts import Counts
 from batchproc.engine.ready import Scope
 from batchproc.engine.window import Window
+from batchproc.queue.nights import Paused
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class RunReport:
             end it, or nobody knows how long such jobs take.
         too_long: kinds with jobs left of which one takes longer than the whole window, with the seconds that it is
             expected to take: they are never claimed in such a window.
+        paused: what a person has paused, with how many of the jobs that are ``left`` that keeps.
     """
 
     run_id: int
@@ -68,3 +70,4 @@ class RunReport:
     window_ended: bool = False
     nights_left: int | None = None
     too_long: Mapping[str, float] = field(default_factory=dict)
+    paused: tuple[Paused, ...] = ()

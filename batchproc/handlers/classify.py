@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, Field
 
+from batchproc.core.kinds import CLASSIFY, WORKFLOW
 from batchproc.documents.store import Tag
 from batchproc.handlers import title
 from batchproc.handlers.context import Context
@@ -40,7 +41,7 @@ class Classified(BaseModel):
 
 
 @handler(
-    "classify",
+    CLASSIFY,
     timeout=120,
     # A rule that gets no further in half a minute never will: a regex that backtracks without end.
     stall_timeout=30,
@@ -75,7 +76,7 @@ def classify(ctx: Context, args: ClassifyArgs) -> Classified:
         ctx.documents.replace_rule_tags(connection, document.document_id, tags, source="rule")
         ctx.documents.set_rules_version(connection, document.document_id, version_of(rules))
     if args.trigger == "upload":
-        ctx.follow_up("workflow", {"trigger": "upload"})
+        ctx.follow_up(WORKFLOW, {"trigger": "upload"})
     return Classified(
         title=shown[0],
         title_source=shown[1],

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 import psycopg
 from pydantic import BaseModel
 
+from batchproc.core.kinds import CLASSIFY, OCR
 from batchproc.core.outcome import FollowUp
 from batchproc.core.ranges import PageRange
 from batchproc.documents.original_faults import (
@@ -99,7 +100,7 @@ class _Work(Protocol):
 # Budgets: a page that is done, or failed by its second stall or crash, sets timeouts and crashes back to one. So that
 # any number of bad pages can be passed, three have to fit.
 @handler(
-    "ocr",
+    OCR,
     timeout=2 * 3600,
     stall_timeout=120,
     max_timeouts=4,
@@ -177,7 +178,7 @@ def _ended(ctx: Context, document: Document, args: OcrArgs, done: PageCounts) ->
     if args.pilot:
         return result.model_copy(update={"partial": False})
     follow_up = {} if args.trigger is None else {"trigger": args.trigger}
-    ctx.follow_up("classify", follow_up, document_id=document.document_id)
+    ctx.follow_up(CLASSIFY, follow_up, document_id=document.document_id)
     return result
 
 

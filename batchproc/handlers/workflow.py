@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel, Field
 
+from batchproc.core.kinds import WORKFLOW
 from batchproc.documents.store import Tag
 from batchproc.handlers.context import Context
 from batchproc.handlers.errors import Failure
@@ -47,7 +48,7 @@ class WorkflowDone(BaseModel):
 
 
 @handler(
-    "workflow",
+    WORKFLOW,
     timeout=120,
     stall_timeout=30,
     failure_codes=FAILURE_CODES | {"no_document"},

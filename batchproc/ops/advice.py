@@ -2,50 +2,131 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
+
+
+class Then(Enum):
+    """What to do with a job once its cause is mended: try it again, watch it while it fails again, or nothing."""
+
+    RETRY = auto()
+    LOOK = auto()
+    NOTHING = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do about a failure: each text is an action, and may name what its job has, such as ``{tenant}``.
+
+    Args:
+        mend: what to do first; empty: nothing but to look.
+        then: what to do with the job after that, or in place of it.
+        tried: what to do where a file was only tried, which has no job, and whose tenant is ``{tenant}``; None:
+            nothing can be told.
+        tried_as_nobodys: the same for a file that was tried without a tenant; None: ``tried`` holds.
+        document: what to do in place of ``mend`` and ``then`` where the job has a document, ``{document_id}``.
+    """
+
+    mend: str
+    then: Then
+    tried: str | None = None
+    tried_as_nobodys: str | None = None
+    document: str | None = None
+
 
 # Nothing is replaced: what is imported in its place is a document of its own.
 _A_NEW_ONE = "as a new document; this one stays as it is (to hear of no more such: run.accept_codes)"
-_SCAN_AGAIN = f"scan it again and import that, {_A_NEW_ONE}"
+_SCAN_AGAIN = Advice(f"scan it again and import that, {_A_NEW_ONE}", Then.NOTHING, "scan it again")
+_AS_A_TENANTS = (
+    "give the tenant whose it is a password file: batchproc tenants set SLUG --password-file PATH,"
+    " then try it with --tenant SLUG"
+)
 _ADVICE = {
-    "being_read": "let the job that began to read it end (jobs show has its id), then make the pilot again",
-    "database_lost": "see the database's log for why it ended connections, then: RETRY",
-    "encrypted": "give its tenant a password file: batchproc tenants set SLUG --password-file PATH, then: RETRY",
+    "being_read": Advice(
+        "let the job that began to read it end (jobs show has its id), then make the pilot again", Then.NOTHING
+    ),
+    "database_lost": Advice(
+        "see the database's log for why it ended connections",
+        Then.RETRY,
+        "see the database's log for why it ended connections",
+    ),
     "empty_file": _SCAN_AGAIN,
-    "invalid_args": "enqueue it again with args that fit its kind",
-    "forkserver_died": "something ended the process that starts the workers: see the system's log for why",
-    "given_up": "somebody gave up on it; to take that back: RETRY",
-    "internal_error": "its handler raised what it does not declare: LOOK",
-    "missing_language": "install the language, or read it in others:"
-    " batchproc reprocess --document DOCUMENT_ID --language eng",
-    "out_of_memory": "raise pool.memory_limit_mb, or split the document",
-    "password_file_missing": "mount it, or set another: batchproc tenants set SLUG --password-file PATH",
-    "permission_denied": "let the user of this run read it",
-    "poison": "its worker died again and again: LOOK",
-    "source_changed": "the original is not what was imported: restore it, or import the new file",
-    "source_missing": "bring the file back, or check that the archive is mounted",
-    "no_space": "make room on the disk of the temp folder",
-    "stalled": "a page made no progress: LOOK",
-    "storage_unavailable": "check that the archive is mounted",
-    "timeout": "raise the kind's timeout under kinds:, or look at it: LOOK",
-    "too_large": "raise ocr.bounds, or split it",
-    "unknown_kind": "run a release that has a handler of that kind, or add its module to handlers:",
+    "encrypted": Advice(
+        "give its tenant a password file: batchproc tenants set {tenant} --password-file PATH",
+        Then.RETRY,
+        "give its tenant a password file: batchproc tenants set {tenant} --password-file PATH, then try it again",
+        _AS_A_TENANTS,
+    ),
+    "forkserver_died": Advice(
+        "see the system's log for what ended the process that starts the workers",
+        Then.RETRY,
+        "see the system's log for what ended the process that starts the workers",
+    ),
+    "given_up": Advice("ask whoever gave up on it whether it is to be done after all", Then.RETRY),
+    "internal_error": Advice(
+        "", Then.LOOK, "mend its handler where the traceback ends, or look at it with --in-process"
+    ),
+    "invalid_args": Advice("enqueue it again with args that fit its kind", Then.NOTHING),
+    "missing_language": Advice(
+        "install the language",
+        Then.RETRY,
+        "install the language, or set others: batchproc tenants set {tenant} --languages eng, then try it again",
+        "install the language, or set others as ocr.languages, then try it again",
+        "install the language, or read it in others: batchproc reprocess --document {document_id} --language eng",
+    ),
+    "no_space": Advice(
+        "make room on the disk of the temp folder", Then.RETRY, "make room on the disk of the temp folder"
+    ),
+    "out_of_memory": Advice(
+        "split the document, or raise pool.memory_limit_mb", Then.RETRY, "split it, or raise pool.memory_limit_mb"
+    ),
+    "password_file_missing": Advice(
+        "mount it, or set another: batchproc tenants set {tenant} --password-file PATH",
+        Then.RETRY,
+        "mount it, or set another: batchproc tenants set {tenant} --password-file PATH, then try it again",
+        _AS_A_TENANTS,
+    ),
+    "permission_denied": Advice(
+        "let the user of this run read it", Then.RETRY, "let the user of this run read it, then try it again"
+    ),
+    "poison": Advice("", Then.LOOK, "try it with --in-process"),
+    "result_too_large": Advice(
+        "let its handler write what it found to a table or a file, and return less",
+        Then.RETRY,
+        "let its handler write what it found to a table or a file, and return less",
+    ),
+    "source_changed": Advice(
+        "restore the original, or import the new file",
+        Then.NOTHING,
+        "wait until nothing writes to it any more, then try it again",
+    ),
+    "source_missing": Advice(
+        "bring the file back, or check that the archive is mounted", Then.RETRY, "bring it back, then try it again"
+    ),
+    "stalled": Advice(
+        "raise the kind's stall_timeout under kinds:",
+        Then.LOOK,
+        "raise the kind's stall_timeout under kinds:, or look at it with --in-process",
+    ),
+    "storage_unavailable": Advice(
+        "check that the archive is mounted", Then.RETRY, "check that its storage is mounted, then try it again"
+    ),
+    "timeout": Advice(
+        "raise the kind's timeout under kinds:",
+        Then.LOOK,
+        "raise the kind's timeout under kinds:, or look at it with --in-process",
+    ),
+    "too_large": Advice("split it, or raise ocr.bounds", Then.RETRY, "split it, or raise ocr.bounds"),
+    "unknown_kind": Advice(
+        "run a release that has a handler of that kind, or add its module to handlers:",
+        Then.RETRY,
+        "run a release that has a handler of that kind, or add its module to handlers:",
+    ),
     "unreadable_file": _SCAN_AGAIN,
-    "unsupported_type": f"convert it and import that, {_A_NEW_ONE}",
+    "unsupported_type": Advice(f"convert it and import that, {_A_NEW_ONE}", Then.NOTHING, "convert it"),
 }
-
-# Of a file that is only tried, beside no document that could stay or be retried.
-_TRIED = {
-    "empty_file": "scan it again",
-    "encrypted": "a password file opens it: batchproc tenants set SLUG --password-file PATH, then AGAIN",
-    "missing_language": "install the language, or set others: batchproc tenants set SLUG --languages eng, then AGAIN",
-    "password_file_missing": "mount it, or set another: batchproc tenants set SLUG --password-file PATH, then AGAIN",
-    "poison": "its worker died: try it with --in-process",
-    "source_changed": "something writes to it: wait for that to end",
-    "source_missing": "something took it away: bring it back",
-    "unreadable_file": "scan it again",
-    "unsupported_type": "convert it",
-}
+_OF_OTHERS = Advice("see: batchproc jobs show {job_id}", Then.NOTHING)
 
 _BRAKE_ADVICE = {
     "internal_error": "its handler fails on everything: take the last release back, or mend it",
@@ -61,27 +142,31 @@ _BRAKE_ADVICE = {
 
 def advice(code: str | None, row: dict[str, Any]) -> str:
     """What to do about a failure; ``row`` is one of ``RunHistory.failures`` that has it."""
-    told = _ADVICE.get(code or "", "see: batchproc jobs show JOB_ID")
-    told = told.replace("RETRY", _again(code, row)).replace("LOOK", _look(row))
-    if row["document_id"] is not None:
-        told = told.replace("DOCUMENT_ID", str(row["document_id"]))
-    return told.replace("JOB_ID", str(row["job_id"])).replace("SLUG", row["tenant"])
+    found = _ADVICE.get(code or "", _OF_OTHERS)
+    if found.document is not None and row["document_id"] is not None:
+        return found.document.format_map(row)
+    told = found.mend.format_map(row)
+    if found.then is Then.RETRY:
+        told += f", then: {_again(code, row)}"
+    elif found.then is Then.LOOK:
+        told += f"{', or ' if told else ''}look at it: {_look(row)}"
+    return told
 
 
 def _again(code: str | None, row: dict[str, Any]) -> str:
     """The command that tries all of a group again: a job that completed with failed pages cannot be retried."""
     if row["state"] == "completed":
-        return "batchproc reprocess --tenant SLUG --status partial"
+        return f"batchproc reprocess --tenant {row['tenant']} --status partial"
     if row["jobs"] == 1:
-        return "batchproc jobs retry JOB_ID"
-    return f"batchproc jobs retry --tenant SLUG --failure-code {code}"
+        return f"batchproc jobs retry {row['job_id']}"
+    return f"batchproc jobs retry --tenant {row['tenant']} --failure-code {code}"
 
 
 def _look(row: dict[str, Any]) -> str:
     """The commands by which one job is watched while it fails once more."""
     if row["state"] == "completed":
-        return "batchproc reprocess --document DOCUMENT_ID, then batchproc --once"
-    return "batchproc jobs retry JOB_ID, then batchproc --once JOB_ID"
+        return f"batchproc reprocess --document {row['document_id']}, then batchproc --once"
+    return f"batchproc jobs retry {row['job_id']}, then batchproc --once {row['job_id']}"
 
 
 def tried_advice(code: str, tenant: str | None) -> str | None:
@@ -90,13 +175,10 @@ def tried_advice(code: str, tenant: str | None) -> str | None:
     Args:
         tenant: whose settings held; None: nobody's.
     """
-    told = _TRIED.get(code) or _ADVICE.get(code)
-    if told is None:
-        return None
-    for again in (", then: RETRY", ": LOOK", "; to take that back: RETRY", ", or look at it"):
-        told = told.replace(again, "")
-    again = "try it again" if tenant is not None else "try it with --tenant SLUG"
-    return told.replace("AGAIN", again).replace("SLUG", tenant or "SLUG")
+    found = _ADVICE.get(code, _OF_OTHERS)
+    if tenant is None:
+        return found.tried_as_nobodys or found.tried
+    return None if found.tried is None else found.tried.format(tenant=tenant)
 
 
 def brake_advice(code: str) -> str:

@@ -122,7 +122,8 @@ class Campaigning:
     ) -> CampaignCancelled:
         """Cancels what waits, and has what runs killed. What was done already stays.
 
-        If this is cut short, the nodes that run finish it.
+        A campaign that has ended is left as it is, unless jobs of it were cancelled one by one. If this is cut short,
+        the nodes that run finish it.
 
         Args:
             connection: in autocommit mode, outside transactions.
@@ -132,6 +133,9 @@ class Campaigning:
         Raises:
             UsageError: there is no such campaign.
         """
+        campaign = self._listing.one(connection, campaign_id)
+        if campaign.has_ended and not campaign.documents_cancelled:
+            return CampaignCancelled()
         self._campaigns.mark_cancelled(connection, campaign_id, cancelled=True)
         cancel = Cancel(self._jobs, connection)
         over: Counter[str] = Counter()

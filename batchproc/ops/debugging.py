@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
+import psycopg
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.errors import BatchprocError
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Interrupted, Outcome
@@ -25,13 +27,14 @@ from batchproc.engine.decision import decide
 from batchproc.engine.lease import Lease
 from batchproc.engine.node import RunReport
 from batchproc.engine.ready import Scope
-from batchproc.engine.requirements import does_not_wait
+from batchproc.engine.requirements import cannot_be_claimed
 from batchproc.engine.workdir import node_folder
 from batchproc.engine.worker import Worker, WorkerOptions, WorkerProgress
 from batchproc.handlers import registry
 from batchproc.handlers.registry import Registry
 from batchproc.ops.languages import installed
 from batchproc.queue.endings import Ended
+from batchproc.queue.nights import NightStore, Paused
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.settings import Settings
 from batchproc.version import __version__
@@ -82,7 +85,7 @@ def run_in_process(
         attempted: makes the attempt with this worker in the debugger's place.
 
     Raises:
-        UsageError: the job does not wait.
+        UsageError: the job does not wait, or cannot be run here.
     """
     started = time.monotonic()
     handlers = handlers if handlers is not None else registry.for_settings(settings)
@@ -116,6 +119,15 @@ def run_in_process(
         run_id = store.start_run(connection, {"single": True, "in_process": True})
         try:
             claim = _claim(store, connection, job_id, scope, run_id, handlers)
+            if claim is None and job_id is not None:
+                raise cannot_be_claimed(
+                    connection,
+                    settings.database.schema_name,
+                    job_id,
+                    handlers.specs(),
+                    languages,
+                    default_languages,
+                )
             if claim is not None:
                 counts.claimed = 1
                 options = WorkerOptions(database_url, settings, notes=notes)
@@ -123,12 +135,18 @@ def run_in_process(
                     outcome = (attempted or _attempt)(worker, claim)
                 observe(claim, outcome, time.monotonic() - started)
                 _settle(store, connection, settings, handlers, claim, outcome, counts)
+            paused = () if claim is not None else _paused(settings, connection, scope)
             exit_code = counts.exit_code(settings.run.accept_codes)
             store.finish_run(connection, run_id, exit_code, counts.plain())
+        except BaseException as error:
+            with contextlib.suppress(psycopg.Error):  # the connection may be what failed
+                code = error.exit_code if isinstance(error, BatchprocError) else 3
+                store.finish_run(connection, run_id, code, counts.plain())
+            raise
         finally:
             lease.stop()
             store.leave(connection)
-    return RunReport(run_id, counts, 0, time.monotonic() - started, exit_code)
+    return RunReport(run_id, counts, 0, time.monotonic() - started, exit_code, paused=paused)
 
 
 def _claim(
@@ -140,16 +158,19 @@ def _claim(
     handlers: Registry,
 ) -> Claim | None:
     if job_id is not None:
-        claim = store.claim_one(connection, job_id, run_id)
-        if claim is None:
-            raise does_not_wait(job_id)
-        return claim
+        return store.claim_one(connection, job_id, run_id)
     for ready in store.ready(connection):
         if ready.queue.kind in handlers and scope.holds(ready.queue):
             _, claims = store.tick(connection, [], [Turn(ready.queue, 1)], limited=ready.limited, run_id=run_id)
             if claims:
                 return claims[0]
     return None
+
+
+def _paused(settings: Settings, connection: Connection[TupleRow], scope: Scope) -> tuple[Paused, ...]:
+    """What is paused, and may be why nothing was found to run."""
+    nights = NightStore(settings.database.schema_name)
+    return nights.paused(connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes)
 
 
 def _settle(

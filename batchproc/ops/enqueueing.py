@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane, NewJob
+from batchproc.core.kinds import OCR
 from batchproc.core.languages import asked_for
 from batchproc.core.limits import Cleaner
 from batchproc.handlers.args import describe_invalid, validated_args
@@ -144,7 +145,7 @@ def aware(moment: datetime | None) -> datetime | None:
 
 def refuse_range(kind: str, args: Mapping[str, Any]) -> None:
     """Raises UsageError for a page range that somebody asks for: without its revision the job would be discarded."""
-    if kind == "ocr" and args.get("range") is not None:
+    if kind == OCR and args.get("range") is not None:
         raise UsageError(
             "range is no arg that anybody may enqueue: the job that reads a large document makes those of its ranges",
             "leave range out, and all pages are read; see ocr.split_pages",

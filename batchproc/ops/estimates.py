@@ -14,28 +14,33 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.counted import counted
 from batchproc.core.durations import duration
+from batchproc.core.kinds import OCR
 from batchproc.queue.campaign_listing import CampaignListing, LeftJobs, Used
 from batchproc.queue.nights import PAST_DAYS
 
+_FIND_OUT = "to find out, read a few: reprocess them with --pilot 20"
 # Of a tenant that had fewer, everybody's rate says more.
 _FEWEST_PAGES = 50
 _FEWEST_JOBS = 20
-_READING = "ocr"
 _READING_EVERYTHING = frozenset({"redo", "force"})
 
 
 @dataclass(slots=True)
 class _Sums:
     seconds: float = 0.0
+    completed: int = 0
     jobs: int = 0
     pages: int = 0
-    pages_ocr: int = 0
+    pages_timed: int = 0
+    seconds_ocr: float = 0.0
 
     def add(self, used: Used) -> None:
         self.seconds += used.seconds
+        self.completed += used.completed
         self.jobs += used.jobs
         self.pages += used.pages_text + used.pages_blank + used.pages_ocr
-        self.pages_ocr += used.pages_ocr
+        self.pages_timed += used.pages_timed
+        self.seconds_ocr += used.seconds_ocr
 
 
 _Enough = Callable[[_Sums], bool]
@@ -58,7 +63,7 @@ class Work:
     @property
     def reads(self) -> bool:
         """Whether its pages are read, so that it takes as long as they do."""
-        return self.kind == _READING
+        return self.kind == OCR
 
     @property
     def recognises(self) -> bool:
@@ -71,7 +76,8 @@ class Estimate:
     """How much it is, and how long it takes.
 
     ``pages`` to be read, with those of the ``pages_unknown`` documents, which are guessed. ``worker_seconds``: of one
-    worker; None where nothing tells. ``seconds`` with ``workers`` that have nothing else to do.
+    worker; None where nothing tells. ``seconds`` with ``workers`` that have nothing else to do. ``seconds_per_page``:
+    of one worker, for the pages alone; None where there are none, or nothing tells.
     """
 
     pages: int
@@ -79,6 +85,7 @@ class Estimate:
     worker_seconds: float | None
     workers: int
     seconds: float | None
+    seconds_per_page: float | None = None
 
     def lines(self) -> list[str]:
         """In words: the work, on one line or two, and the time, where that is known; each of at most 66 columns."""
@@ -87,15 +94,16 @@ class Estimate:
     def work(self) -> list[str]:
         """``42 pages, 32 s of one worker (0.75 s a page lately)``."""
         pages = f"{counted(self.pages, 'page')}, " if self.pages else ""
+        each = "" if self.seconds_per_page is None else f" ({_exact(self.seconds_per_page)} a page lately)"
         if self.worker_seconds is None:
             told = f"time unknown: nothing like it in {PAST_DAYS} days"
         else:
-            each = f" ({_exact(self.worker_seconds / self.pages)} a page lately)" if self.pages else ""
             told = f"{duration(self.worker_seconds)} of one worker{each}"
         unread = counted(self.pages_unknown, "document")
         have, count = ("has", "counts") if self.pages_unknown == 1 else ("have", "count")
         guessed = [f"{unread} {have} not been read, and {count} as others do"] if self.pages_unknown else []
-        return [f"{pages}{told}", *guessed]
+        reading_unknown = self.pages > 0 and self.worker_seconds is None and self.seconds_per_page is None
+        return [f"{pages}{told}", *guessed, *([_FIND_OUT] if reading_unknown else [])]
 
     def time(self) -> str | None:
         """``about 16 s with 2 workers and nothing else to do``."""
@@ -106,7 +114,9 @@ class Estimate:
 
 def _exact(seconds: float) -> str:
     """With two digits at least, so that a person can reckon with it."""
-    return f"{seconds:.2g} s" if 0.1 <= seconds < 10 else duration(seconds)
+    if 0.1 <= seconds < 10:
+        return f"{seconds:.2g} s"
+    return f"{seconds:.0f} s" if 10 <= seconds < 600 else duration(seconds)
 
 
 def estimated(connection: Connection[TupleRow], schema: str, works: Iterable[Work], *, workers: int) -> Estimate:
@@ -119,12 +129,15 @@ def estimated(connection: Connection[TupleRow], schema: str, works: Iterable[Wor
     estimates = Estimates(listing.past(connection, PAST_DAYS) if works else ())
     at_once = listing.slots(connection) or workers
     worker_seconds, jobs = estimates.seconds(works), sum(work.jobs for work in works)
+    readings = [work for work in works if work.reads]
+    pages, reading = sum(map(estimates.pages, readings)), estimates.seconds(readings)
     return Estimate(
-        pages=round(sum(estimates.pages(work) for work in works if work.reads)),
-        pages_unknown=sum(work.pages_unknown for work in works if work.reads),
+        pages=round(pages),
+        pages_unknown=sum(work.pages_unknown for work in readings),
         worker_seconds=worker_seconds,
         workers=at_once,
         seconds=None if worker_seconds is None else worker_seconds / min(at_once, max(1, jobs)),
+        seconds_per_page=None if reading is None or not pages else reading / pages,
     )
 
 
@@ -142,21 +155,23 @@ class Estimates:
                 self._of.setdefault((tenant_id, used.kind), _Sums()).add(used)
 
     def seconds_per_page(self, tenant_id: int | None, *, recognised: bool = False) -> float | None:
-        """Worker seconds; None where no page was read.
+        """Worker seconds; None where no page was read, or where none was recognised that is to be.
 
         Args:
-            recognised: of a page that is recognised in any case: text layers, which take next to no time, are left out.
-                Without pages of that sort it is that of any page.
+            recognised: of a page that is recognised in any case, as those were that had no text layer: text layers take
+                next to no time, so that neither they nor their seconds tell of it.
         """
-        sums = self._telling(tenant_id, _READING, lambda found: found.pages >= _FEWEST_PAGES)
-        pages = sums.pages_ocr if recognised and sums.pages_ocr else sums.pages
-        return sums.seconds / pages if pages else None
+        if recognised:
+            sums = self._telling(tenant_id, OCR, lambda found: found.pages_timed >= _FEWEST_PAGES)
+            return sums.seconds_ocr / sums.pages_timed if sums.pages_timed else None
+        sums = self._telling(tenant_id, OCR, lambda found: found.pages >= _FEWEST_PAGES)
+        return sums.seconds / sums.pages if sums.pages else None
 
     def pages_per_document(self, tenant_id: int | None) -> float:
         """For those of which nobody knows the pages; 1 where none was read."""
-        sums = self._telling(tenant_id, _READING, lambda found: found.jobs >= _FEWEST_JOBS)
-        # What is read in ranges has several jobs, and a job that was discarded perhaps no page.
-        return max(1.0, sums.pages / sums.jobs) if sums.jobs else 1.0
+        sums = self._telling(tenant_id, OCR, lambda found: found.completed >= _FEWEST_JOBS)
+        # What is read in ranges has several jobs; one that was given up on has hardly a page.
+        return max(1.0, sums.pages / sums.completed) if sums.completed else 1.0
 
     def seconds_per_job(self, tenant_id: int | None, kind: str) -> float | None:
         """Worker seconds; None where none of the kind ended."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
+from batchproc.core.shown_text import one_line
 from batchproc.documents.paths import terminal_path
-from batchproc.log import one_line
 from batchproc.ops.advice import advice
 
 WIDTH = 80

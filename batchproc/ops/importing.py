@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.kinds import OCR
 from batchproc.documents.originals import is_storage_fault
 from batchproc.documents.paths import terminal_path
 from batchproc.documents.store import DocumentStore
@@ -16,10 +17,10 @@ from batchproc.ops.files_below import Unlisted, files_below
 from batchproc.ops.import_batches import Found, ImportBatches, Outcome, storage_gone
 from batchproc.ops.imported import Candidate, Imported, ImportOptions, Rejected
 from batchproc.ops.manifests import BadLine, read_manifest
-from batchproc.ops.reviving import KIND, ImportJobs
+from batchproc.ops.reviving import ImportJobs
 from batchproc.queue.store import JobStore, Tenant
 
-__all__ = ["KIND", "Import", "ImportOptions", "Imported", "Rejected", "import_manifest", "import_paths"]
+__all__ = ["Import", "ImportOptions", "Imported", "Rejected", "import_manifest", "import_paths"]
 
 
 class Import:
@@ -44,7 +45,7 @@ class Import:
     ) -> None:
         self._connection = connection
         self._options = options or ImportOptions()
-        self._campaign = CampaignMaking(store.schema, self._options.command, KIND, tenant.slug)
+        self._campaign = CampaignMaking(store.schema, self._options.command, OCR, tenant.slug)
         made = ImportJobs(
             jobs,
             tenant.tenant_id,

@@ -9,13 +9,12 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import UsageError
+from batchproc.core.kinds import OCR
 from batchproc.core.languages import AUTO, Able, named, remedy, wanted
 from batchproc.ocr import detection
 from batchproc.ocr.tessdata import Tessdata
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
-
-_READING = "ocr"
 
 
 class LanguageCheck:
@@ -67,7 +66,7 @@ class LanguageCheck:
 
     @cached_property
     def _nodes(self) -> list[Able]:
-        return [node for node in self._jobs.able_nodes(self._connection) if _READING in node.kinds]
+        return [node for node in self._jobs.able_nodes(self._connection) if OCR in node.kinds]
 
 
 def installed(settings: Settings) -> frozenset[str]:

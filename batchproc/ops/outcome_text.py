@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import json
+
+from batchproc.core.durations import duration
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Completed, Failed, Outcome, Snoozed
-from batchproc.log import one_line
+from batchproc.core.shown_text import one_line
 
 
 def outcome_line(claim: Claim, outcome: Outcome, seconds: float) -> str:
-    """``job 7 ocr: completed {...} after 1.20 s``, on one line and safe on a terminal."""
-    return f"job {claim.job_id} {claim.kind}: {_described(outcome)} after {seconds:.2f} s"
+    """``job 7 ocr: completed {...} after 1.2 s``, on one line and safe on a terminal."""
+    return f"job {claim.job_id} {claim.kind}: {_described(outcome)} after {duration(seconds)}"
+
+
+def _readable(result: str) -> str:
+    """The JSON with its letters as they are read, on one line."""
+    try:
+        return one_line(json.dumps(json.loads(result), ensure_ascii=False))
+    except (ValueError, RecursionError):  # a number of thousands of digits, or very deep
+        return one_line(result)
 
 
 def _described(outcome: Outcome) -> str:
     match outcome:
         case Completed(result=result):
-            return f"completed {one_line(result)}" if result else "completed"
+            return f"completed {_readable(result)}" if result else "completed"
         case Failed():
             about = "; ".join(one_line(part) for part in (outcome.error_type, outcome.detail) if part)
             return f"failed ({outcome.error_class}) {outcome.code}" + (f": {about}" if about else "")
         case Snoozed():
-            return f"snoozed for {outcome.seconds:g} s"
+            return f"snoozed for {duration(outcome.seconds)}"
         case _:
             return type(outcome).__name__.lower()

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from batchproc.core.errors import UsageError
 from batchproc.core.failure_codes import BAD_CONTENT
 from batchproc.core.job import Lane, NewJob
+from batchproc.core.kinds import CLASSIFY
 from batchproc.core.languages import AUTO
 from batchproc.documents.selection import DocumentSelection, Filter, Selected
 from batchproc.handlers.args import describe_invalid, validated_args
@@ -224,7 +225,7 @@ class Reprocessing:
         return added
 
     def _reason_against(self, document: Selected) -> str | None:
-        if self._wish.kind == "classify":
+        if self._wish.kind == CLASSIFY:
             return None if document.has_text else "no_text"
         if document.by_person:
             return "person"

@@ -11,6 +11,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane, NewJob
+from batchproc.core.kinds import CLASSIFY
 from batchproc.documents.current_revision import CurrentRevision
 from batchproc.documents.listing import DocumentListing
 from batchproc.documents.store import Document
@@ -69,7 +70,7 @@ class Editor:
     def _classify(self, connection: Connection[TupleRow]) -> int:
         job = NewJob(
             tenant_id=self.document.tenant_id,
-            kind="classify",
+            kind=CLASSIFY,
             document_id=self._id,
             # Somebody waits for it; and of several changes the last one's job reads the text that counts.
             lane=Lane.INTERACTIVE,

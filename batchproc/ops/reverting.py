@@ -13,6 +13,7 @@ from psycopg.rows import TupleRow
 from batchproc.core.counted import counted
 from batchproc.core.errors import UsageError
 from batchproc.core.job import KindSpec, Lane, NewJob
+from batchproc.core.kinds import CLASSIFY, OCR
 from batchproc.documents.reverts import CampaignReverts, Target
 from batchproc.ops.campaigning import CampaignMaking
 from batchproc.queue.campaign_listing import CampaignListing
@@ -21,7 +22,6 @@ from batchproc.queue.store import JobStore
 BATCH = 100
 """Documents that are locked at a time, for some milliseconds; at most as many jobs are enqueued with them."""
 _LOOKED_AT = 1000
-_CLASSIFY = "classify"
 
 
 @dataclass(slots=True)
@@ -29,12 +29,13 @@ class Reverted:
     """How many documents got back the revision before, and of how many the text stays, by the reason.
 
     The reasons, as `documents.reverts.Case` has them: ``person``, ``first``, ``gone``; and ``busy``: somebody held the
-    document all the while. ``campaign_id`` is that of the jobs ``classify`` that follow; None: there are none.
+    document all the while. ``campaign_id`` is that of the ``classify_jobs`` that follow; None: there are none.
     """
 
     reverted: int = 0
     stays: Counter[str] = field(default_factory=Counter)
     campaign_id: int | None = None
+    classify_jobs: int = 0
 
 
 class Reverting:
@@ -55,7 +56,7 @@ class Reverting:
         self._spec = spec
         self._reverts = CampaignReverts(jobs.schema, campaign_id)
         self._listing = CampaignListing(jobs.schema)
-        self._making = CampaignMaking(jobs.schema, f"campaigns revert {campaign_id}", _CLASSIFY, None)
+        self._making = CampaignMaking(jobs.schema, f"campaigns revert {campaign_id}", CLASSIFY, None)
 
     def count(self, connection: Connection[TupleRow]) -> Reverted:
         """What a revert would do at this moment; nothing is changed, and nothing locked.
@@ -105,23 +106,27 @@ class Reverting:
 
     def _batch(self, connection: Connection[TupleRow], document_ids: list[int], done: Reverted) -> list[int]:
         """Reverts those of these documents that nobody holds, and returns the others."""
+        classified = 0
         with self._making.transaction(connection):
             locked = self._reverts.lock(connection, document_ids)
             targets = self._reverts.targets(connection, locked)
             back = [target for target in targets if target.case == "back"]
             if back:
                 self._reverts.give_back(connection, back, reverted_by=self._login)
-                self._classify(connection, back)
+                classified = self._classify(connection, back)
+        # Not before it is committed.
+        done.classify_jobs += classified
         for target in targets:
             self._count(target, done)
         return sorted(set(document_ids) - set(locked))
 
-    def _classify(self, connection: Connection[TupleRow], back: list[Target]) -> None:
+    def _classify(self, connection: Connection[TupleRow], back: list[Target]) -> int:
+        """How many jobs it made."""
         campaign_id = self._making.begun(connection)
         new = [
             NewJob(
                 target.tenant_id,
-                _CLASSIFY,
+                CLASSIFY,
                 document_id=target.document_id,
                 lane=Lane.BULK,
                 # Not the document's own key: a job that has it may be claimed already, and read the text from before.
@@ -130,7 +135,9 @@ class Reverting:
             )
             for target in back
         ]
-        self._making.grow(connection, self._jobs.enqueue_new(connection, new, self._spec))
+        made = self._jobs.enqueue_new(connection, new, self._spec)
+        self._making.grow(connection, made)
+        return made
 
     def _count(self, target: Target, done: Reverted) -> None:
         if target.case == "back":
@@ -140,7 +147,7 @@ class Reverting:
 
     def _require_ended(self, connection: Connection[TupleRow]) -> None:
         self._listing.one(connection, self._campaign_id)
-        left = sum(part.jobs for part in self._listing.left(connection, self._campaign_id) if part.kind == "ocr")
+        left = sum(part.jobs for part in self._listing.left(connection, self._campaign_id) if part.kind == OCR)
         if left:
             raise UsageError(
                 f"{counted(left, 'job')} of campaign {self._campaign_id} {'is' if left == 1 else 'are'} not over yet,"

@@ -11,12 +11,12 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.job import KindSpec, Lane, NewJob
+from batchproc.core.kinds import OCR
 from batchproc.documents.store import Registered
 from batchproc.ops.campaigning import CampaignMaking
 from batchproc.queue.document_jobs import DocumentJobs, document_key
 from batchproc.queue.store import JobStore
 
-KIND = "ocr"
 MENDED_BY_IMPORT = frozenset({"source_missing", "source_changed", "not_a_file", "outside_roots", "permission_denied"})
 """Failure codes of the place of an original: a file of that content was just read, at a path that is known from now on.
 Whatever else a document failed for, in its content or around it, an import says nothing of."""
@@ -55,11 +55,11 @@ class ImportJobs:
         """
         known = DocumentJobs(self.jobs.schema)
         failed = [found.document_id for found in registered if found.failure_code is not None]
-        waiting = set(known.waiting(connection, KIND, failed)) if failed else set()
+        waiting = set(known.waiting(connection, OCR, failed)) if failed else set()
         due = [self._is_due(found, waiting) for found in registered]
         made = iter(self._enqueue(connection, list(compress(registered, due)), campaign))
         others = {found.document_id for found, is_due in zip(registered, due, strict=True) if not is_due}
-        latest = known.latest_of(connection, self.tenant_id, others, KIND)
+        latest = known.latest_of(connection, self.tenant_id, others, OCR)
         return [
             next(made)
             if is_due
@@ -86,7 +86,7 @@ class ImportJobs:
         args: dict[str, Any] = {} if registered.has_text else {"trigger": "upload"}
         return NewJob(
             self.tenant_id,
-            KIND,
+            OCR,
             args,
             document_id=registered.document_id,
             lane=self.lane,

@@ -66,7 +66,7 @@ def judge(night: Nights, max_age: float) -> Verdict:
 
     Critical: no run has ended well (exit code 0 or 1) within ``max_age`` seconds and none goes on, the last one ended
     with another code or was lost with its node, or a brake has paused a kind. Warning: the last one ended with 1, or
-    a due job that belongs to no campaign waits longer than ``max_age``.
+    a due job that no ``reprocess`` enqueued waits longer than ``max_age``: those may take many nights.
     """
     found = sorted(_problems(night, max_age), key=lambda problem: -problem[0])
     level = found[0][0] if found else Level.OK

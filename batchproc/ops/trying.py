@@ -18,15 +18,16 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
+from batchproc.core.kinds import CLASSIFY, OCR, WORKFLOW
+from batchproc.core.shown_text import one_line
 from batchproc.database import connect
 from batchproc.documents.listing import DocumentListing, ListedDocument
 from batchproc.documents.store import DocumentStore
 from batchproc.engine.ready import Scope
 from batchproc.handlers import registry
 from batchproc.handlers.registry import Registry
-from batchproc.log import one_line
 from batchproc.ops.enqueueing import JobLine, new_job
-from batchproc.ops.importing import KIND, Imported, ImportOptions, import_paths
+from batchproc.ops.importing import Imported, ImportOptions, import_paths
 from batchproc.ops.scratch_schema import scratch_schema
 from batchproc.queue.store import JobStore, Tenant
 from batchproc.settings import KindOverride, Settings
@@ -34,7 +35,7 @@ from batchproc.settings import KindOverride, Settings
 TENANT = "trial"
 """What the tenant is called when no one's settings are asked for."""
 
-_CHAIN = (KIND, "classify", "workflow")
+_CHAIN = (OCR, CLASSIFY, WORKFLOW)
 """Kinds whose jobs follow each other by themselves."""
 
 
@@ -140,7 +141,7 @@ def _copied(connection: Connection[TupleRow], jobs: JobStore, tenant: Tenant | N
 
 
 def _imported(connection: Connection[TupleRow], schema: str, tenant: Tenant, file: Path, handlers: Registry) -> int:
-    options = ImportOptions(lane=Lane.INTERACTIVE, spec=handlers[KIND].spec)
+    options = ImportOptions(lane=Lane.INTERACTIVE, spec=handlers[OCR].spec)
     store = DocumentStore(schema, tenant_id=None)
     path = os.fsencode(file)
     [outcome] = list(import_paths(connection, store, JobStore(schema), tenant, [path], options))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -12,12 +11,10 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.core.throughput import per, seconds_left
+from batchproc.core.throughput import Window, per, seconds_left
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.inspection_live import Done, LiveInspection
 
-RATE_SECONDS = 60.0
-"""Over how long a time rates are told, so that they follow a change of the work."""
 QUEUES_SHARE = 0.1
 """Part of the time that counting the queues may take: that reads every job that waits, which may be millions."""
 
@@ -71,9 +68,9 @@ class StatusWatch:
     schema: str
     clock: Callable[[], float] = time.monotonic
     _since: date | None = None
-    _history: deque[Done] = field(default_factory=deque)
-    _first: Done | None = None
-    _waited: deque[tuple[float, int]] = field(default_factory=deque)
+    _lately: Window[Done] = field(default_factory=Window)
+    _begun: Done | None = None
+    _waited: Window[int] = field(default_factory=Window)
     _queues: list[dict[str, Any]] = field(default_factory=list)
     _queues_at: datetime | None = None
     _queues_due: float = 0.0
@@ -88,9 +85,9 @@ class StatusWatch:
         self._look_at_queues(connection, done.at)
         nodes = self._inspection.nodes(connection)
         assert self._queues_at is not None
-        assert self._first is not None
-        first = self._history[0]
-        seen = Seen((done.at - first.at).total_seconds(), done.attempts - first.attempts, done.pages - first.pages)
+        assert self._begun is not None
+        first = self._lately.first
+        seen = Seen(self._lately.seconds, done.attempts - first.attempts, done.pages - first.pages)
         by_seen = per(60, seen.jobs, seen.seconds)
         return Snapshot(
             at=done.at,
@@ -100,9 +97,9 @@ class StatusWatch:
             queues_at=self._queues_at,
             jobs_per_minute=told_rate(nodes) if by_seen is None else by_seen,
             pages_per_minute=per(60, seen.pages, seen.seconds),
-            discarded=done.discarded - self._first.discarded,
+            discarded=done.discarded - self._begun.discarded,
             seen=seen,
-            seconds_left=seconds_left(self._waited),
+            seconds_left=seconds_left(self._waited.looks),
         )
 
     def _done(self, connection: Connection[TupleRow]) -> Done:
@@ -110,11 +107,11 @@ class StatusWatch:
         if self._since is None:
             self._since = datetime.now(UTC).date() - timedelta(days=1)
         done = self._live.done(connection, self._since)
-        self._first = self._first or done
-        self._history.append(done)
-        # The oldest look stays until another one is as far back.
-        while len(self._history) > 1 and (done.at - self._history[1].at).total_seconds() >= RATE_SECONDS:
-            self._history.popleft()
+        self._begun = self._begun or done
+        if self._lately.looks and done.at.timestamp() < self._lately.looks[-1][0]:
+            # The clock was set back: what was seen before tells nothing any more.
+            self._lately, self._waited, self._queues_due = Window(), Window(), 0.0
+        self._lately.add(done.at.timestamp(), done)
         return done
 
     def _look_at_queues(self, connection: Connection[TupleRow], at: datetime) -> None:
@@ -122,26 +119,17 @@ class StatusWatch:
         if begun < self._queues_due:
             return
         self._queues, self._queues_at = self._inspection.queues(connection), at
-        self._waited.append((at.timestamp(), sum(queue["available"] for queue in self._queues)))
-        while len(self._waited) > 1 and at.timestamp() - self._waited[1][0] >= RATE_SECONDS:
-            self._waited.popleft()
+        self._waited.add(at.timestamp(), sum(queue["available"] for queue in self._queues))
         self._queues_due = self.clock() + (self.clock() - begun) / QUEUES_SHARE
 
 
 def told_rate(nodes: list[dict[str, Any]]) -> float | None:
-    """Jobs a minute of all live nodes, as they say it; None when none says anything, or has run for a minute.
-
-    What one says before has been made up from less.
-    """
-    rates = [node["jobs_per_minute"] for node in _telling(nodes) if per(60, 0, node["seconds"]) is not None]
+    """Jobs a minute of all live nodes, as they say it; None while none has seen a minute."""
+    rates = [node["jobs_per_minute"] for node in nodes if node["alive"] and node["jobs_per_minute"] is not None]
     return sum(rates) if rates else None
 
 
 def ended_since(nodes: list[dict[str, Any]]) -> Seen | None:
     """What live nodes have done since the first of them began; None when none says anything."""
-    telling = _telling(nodes)
+    telling = [node for node in nodes if node["alive"] and node["ended"] is not None]
     return Seen(max(n["seconds"] for n in telling), sum(n["ended"] for n in telling)) if telling else None
-
-
-def _telling(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [node for node in nodes if node["alive"] and node["jobs_per_minute"] is not None]

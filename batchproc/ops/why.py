@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from batchproc.core.counted import counted
+from batchproc.core.done_again import done_again
 from batchproc.core.durations import duration
 from batchproc.core.job import JobState, Lane
 from batchproc.core.languages import missing, named, remedy
@@ -16,8 +17,6 @@ from batchproc.engine.alone import LAST_LOSSES
 from batchproc.queue.inspection_waiting import MOST_AHEAD, JobFacts, NodeFacts, Waiting
 
 _ADD_HANDLER = "name the module of its handler in handlers: of the settings (BATCHPROC_CONF), found by PYTHONPATH"
-_REPROCESSED = ("ocr", "classify")
-"""Kinds of jobs that ``reprocess`` makes; without ``--kind`` the first."""
 _MOMENT = 5.0
 """Seconds within which a node that is well takes up what is due, rescues and releases: some polls."""
 
@@ -89,19 +88,8 @@ def _ended(job: JobFacts) -> Reason:
     code = "" if job.failure_code is None else f" with {job.failure_code}"
     text = f"it is over: {job.state}{code}, {duration(_since(job, job.finished_at))} ago"
     if job.state == JobState.COMPLETED:
-        return Reason(job.state, text, _again(job))
+        return Reason(job.state, text, done_again(job.job_id, job.kind, job.tenant, job.document_id))
     return Reason(job.state, text, f"batchproc jobs retry {job.job_id}")
-
-
-def _again(job: JobFacts) -> str:
-    """How to have done again what is completed."""
-    if job.document_id is None:
-        anew = f"batchproc enqueue {job.kind} --tenant {job.tenant}"
-        return f"to do it again, enqueue it with the same args (batchproc jobs show {job.job_id}): {anew}"
-    if job.kind in _REPROCESSED:
-        kind = "" if job.kind == _REPROCESSED[0] else f" --kind {job.kind}"
-        return f"to do it again: batchproc reprocess --document {job.document_id}{kind}"
-    return f"to do it again: batchproc enqueue {job.kind} --tenant {job.tenant} --document {job.document_id}"
 
 
 def _running(job: JobFacts) -> Iterator[Reason]:
@@ -291,12 +279,13 @@ def _expected_seconds(facts: Waiting, reasons: tuple[Reason, ...]) -> float | No
 
 
 def _jobs_per_second(facts: Waiting) -> float | None:
+    """By what the nodes say of their last minute; of those that have not seen one yet, and of all where in that minute
+    nothing ended, by their slots and how long a job of its kind takes."""
     serving = _serving(facts)
     told = sum(node.jobs_per_minute or 0.0 for node in serving) / 60
-    if told > 0:
-        return told
-    slots = sum(node.slots for node in serving)
-    return slots / facts.seconds if slots and facts.seconds else None
+    slots = sum(node.slots for node in serving if node.jobs_per_minute is None or not told)
+    by_slots = slots / facts.seconds if facts.seconds else 0.0
+    return told + by_slots or None
 
 
 def _serving(facts: Waiting) -> list[NodeFacts]:

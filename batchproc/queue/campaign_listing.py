@@ -65,6 +65,11 @@ class Campaign:
         return sum(self.jobs[state] for state in _UNFINISHED)
 
     @property
+    def has_ended(self) -> bool:
+        """All that was enqueued has come to its end, and no more will be: there is nothing to cancel."""
+        return self.filled_at is not None and not self.cancelling and not self.jobs_left
+
+    @property
     def progress(self) -> float:
         """The share of its documents that is done, 0 to 1; of none it is 1."""
         return self.documents_done / self.documents if self.documents else 1.0
@@ -115,15 +120,22 @@ class Pace(NamedTuple):
 
 
 class Used(NamedTuple):
-    """What the attempts of a tenant and kind took lately, in worker seconds, and the pages they read."""
+    """What the attempts of a tenant and kind took lately, in worker seconds, and the pages they read.
+
+    ``jobs`` ended after an attempt at least, ``completed`` of them well. Of ``pages_ocr``, which has failed pages too,
+    ``pages_timed`` are pages that were recognised, and took ``seconds_ocr`` of all the seconds.
+    """
 
     tenant_id: int
     kind: str
     seconds: float
+    completed: int
     jobs: int
     pages_text: int
     pages_blank: int
     pages_ocr: int
+    pages_timed: int
+    seconds_ocr: float
 
 
 class CampaignListing:

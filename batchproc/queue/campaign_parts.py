@@ -20,13 +20,13 @@ PARTS: tuple[tuple[JobState, ...], ...] = (
 )
 
 
-def parts_of(campaign_id: int | None, states: Sequence[str]) -> list[list[str]]:
+def parts_of(campaign_id: int | None, states: Sequence[str] | None) -> list[list[str] | None]:
     """The states to ask for, statement by statement: of a campaign in its parts, else all of them at once.
 
     Args:
-        states: those that are wanted; empty for all.
+        states: those that are wanted, of which there may be none; None for all, as in what is returned.
     """
     if campaign_id is None:
-        return [list(states)]
-    wanted = [[str(state) for state in part if not states or state in states] for part in PARTS]
+        return [] if states is not None and not states else [None if states is None else list(states)]
+    wanted = [[str(state) for state in part if states is None or state in states] for part in PARTS]
     return [part for part in wanted if part]

@@ -45,15 +45,19 @@ class Changing:
         """Makes discarded and cancelled jobs available again with fresh budgets, or holds them with their campaign.
 
         They are ``retried``, ``retried_held``, or ``superseded`` when a job with their unique key does their work
-        already. Of jobs with one unique key that cannot wait both, one is ``unwritten``.
+        already. Of jobs with one unique key that cannot wait both, one is ``unwritten``. A campaign that was cancelled
+        is so no longer once the last of its cancelled jobs is retried.
         """
         require_own_transactions(connection, "a retry of many jobs")
-        found: list[tuple[int, str, bool]]
+        found: list[tuple[int, str, bool, int | None]]
         found, refused = write_apart(
             connection, sorted(job_ids), lambda ids: connection.execute(self._sql["retry_jobs"], [ids]).fetchall()
         )
-        outcomes = {job_id: RETRIED_HELD if is_held else outcome for job_id, outcome, is_held in found}
+        outcomes = {job_id: RETRIED_HELD if is_held else outcome for job_id, outcome, is_held, _ in found}
         outcomes |= dict.fromkeys(refused, UNWRITTEN)
+        # With what is committed: of two retries at once the later one sees that nothing is left.
+        if campaign_ids := sorted({campaign_id for *_, campaign_id in found if campaign_id is not None}):
+            connection.execute(self._sql["take_back_cancel"], {"campaign_ids": campaign_ids})
         if RETRIED in outcomes.values():
             connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
         return {job_id: outcomes.get(job_id, UNKNOWN) for job_id in job_ids}

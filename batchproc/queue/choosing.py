@@ -53,7 +53,7 @@ class ChosenJobs:
         self._sql = SqlFolder("batchproc.queue", schema)
         self._connection = connection
         now, last_id = self._begin()
-        self._parts = parts_of(chosen.campaign_id, chosen.states) if chosen.states else []
+        self._parts = parts_of(chosen.campaign_id, chosen.states)
         self._values: dict[str, Any] = {
             "until": last_id,
             "tenant_id": chosen.tenant_id,

@@ -48,7 +48,11 @@ class Inspection:
         after: int = 0,
         limit: int = 100,
     ) -> list[dict[str, Any]]:
-        """Jobs by id, after the id ``after``; their age counts from their end, or else from when they were enqueued."""
+        """Jobs by id, after the id ``after``; their age counts from their end, or else from when they were enqueued.
+
+        Args:
+            states: those that are wanted; empty for all.
+        """
         values = {
             "tenant": tenant,
             "kind": kind,
@@ -60,7 +64,7 @@ class Inspection:
             "after": after,
             "limit": limit,
         }
-        parts = parts_of(campaign_id, states)
+        parts = parts_of(campaign_id, states or None)
         with one_moment(connection) if len(parts) > 1 else contextlib.nullcontext():
             # Never prepared: the best plan depends on which points are open.
             found = [self._rows(connection, "list_jobs", values | {"states": part}, prepare=False) for part in parts]

@@ -22,7 +22,7 @@ class Nights:
         last_run, last_started, last_at, last_code: the last run that is over; without ``last_at`` its node was lost.
         going: runs that go on, on nodes that live.
         waiting: due jobs that neither their tenant's nor their kind's pause keeps.
-        waiting_since: since when the oldest of those waits that belongs to no campaign.
+        waiting_since: since when the oldest of those waits that no ``reprocess`` enqueued.
         braked: kinds that a brake has paused, each with its code.
     """
 

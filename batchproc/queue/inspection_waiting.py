@@ -129,6 +129,19 @@ class Waiting:
     seconds: float | None
 
 
+def look_at_job(connection: Connection[TupleRow], schema: str, job_id: int) -> JobFacts:
+    """One job alone.
+
+    Raises:
+        UsageError: there is no such job.
+    """
+    with connection.cursor(row_factory=class_row(JobFacts)) as cursor:
+        job = cursor.execute(SqlFolder("batchproc.queue", schema)["why_job"], {"job_id": job_id}).fetchone()
+    if job is None:
+        raise UsageError(f"there is no job {job_id}", "see: batchproc jobs list")
+    return job
+
+
 def look_at_waiting(connection: Connection[TupleRow], schema: str, job_id: int) -> Waiting:
     """The facts of one job.
 
@@ -136,10 +149,7 @@ def look_at_waiting(connection: Connection[TupleRow], schema: str, job_id: int) 
         UsageError: there is no such job.
     """
     sql = SqlFolder("batchproc.queue", schema)
-    with connection.cursor(row_factory=class_row(JobFacts)) as cursor:
-        job = cursor.execute(sql["why_job"], {"job_id": job_id}).fetchone()
-    if job is None:
-        raise UsageError(f"there is no job {job_id}", "see: batchproc jobs list")
+    job = look_at_job(connection, schema, job_id)
     with connection.cursor(row_factory=class_row(NodeFacts)) as nodes:
         found = tuple(nodes.execute(sql["why_nodes"]).fetchall())
     is_due = job.state == "available"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
@@ -21,6 +21,18 @@ class LeftOfKind(NamedTuple):
 
     jobs: int
     claimable: int
+
+
+class Paused(NamedTuple):
+    """A tenant or a kind that a person has paused, and how many jobs wait for the end of that. One is None.
+
+    ``reason``: what that person said; of a tenant nothing is kept.
+    """
+
+    tenant: str | None
+    kind: str | None
+    reason: str | None
+    jobs: int
 
 
 class NightStore:
@@ -43,6 +55,24 @@ class NightStore:
         lanes: Collection[int],
     ) -> dict[str, LeftOfKind]:
         """Jobs of that scope that still wait, by kind, whether due or not; empty collections mean all."""
-        values = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
-        rows = connection.execute(self._sql["left_by_kind"], values).fetchall()
+        rows = connection.execute(self._sql["left_by_kind"], _scope(tenant_ids, kinds, lanes)).fetchall()
         return {kind: LeftOfKind(jobs, claimable) for kind, jobs, claimable in rows}
+
+    def paused(
+        self,
+        connection: Connection[TupleRow],
+        *,
+        tenant_ids: Collection[int],
+        kinds: Collection[str],
+        lanes: Collection[int],
+    ) -> tuple[Paused, ...]:
+        """What keeps jobs of that scope waiting because a person has paused it, that with most jobs first.
+
+        Kinds that a brake has paused are not among them. A job whose tenant and kind are paused counts for both.
+        """
+        rows = connection.execute(self._sql["left_paused"], _scope(tenant_ids, kinds, lanes)).fetchall()
+        return tuple(Paused(*row) for row in rows)
+
+
+def _scope(tenant_ids: Collection[int], kinds: Collection[str], lanes: Collection[int]) -> dict[str, list[Any]]:
+    return {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}

@@ -315,7 +315,7 @@ class NodeStore:
         connection: Connection[TupleRow],
         gap: Gap,
         *,
-        run_id: int | None,
+        run_id: int,
         limit: int,
     ) -> list[Unserved]:
         """Discards jobs of a gap that indeed no live node can do, without an attempt, and returns them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import Connection
@@ -14,6 +14,9 @@ from batchproc.core.job import Lane
 from batchproc.database import SqlFolder
 from batchproc.queue.snapshot import one_moment
 
+# A clock that is set back has a run end before attempts of it did: by so much at most that is looked for.
+_SET_BACK = timedelta(days=2)
+
 
 class RunHistory:
     """Statements that only read. Rows come as dicts, with the columns of the statement's file as keys."""
@@ -22,9 +25,26 @@ class RunHistory:
         self._sql = SqlFolder("batchproc.queue", schema)
 
     def run(self, connection: Connection[TupleRow], run_id: int | None = None) -> dict[str, Any] | None:
-        """That run, or the newest that claimed a job, one of a single job or a pilot last; None when there is none."""
+        """That run, or the newest that claimed a job, one of a single job or a pilot last; None when there is none.
+
+        ``until``: when it ended, or now while its node lives; else its last attempt's end. Never before its start, nor
+        before an attempt ended, which the clock had it do when it was set back meanwhile.
+        """
         rows = _rows(connection, self._sql["report_run"], {"run_id": run_id})
-        return rows[0] if rows else None
+        return rows[0] | {"until": self._until(connection, rows[0])} if rows else None
+
+    def _until(self, connection: Connection[TupleRow], run: dict[str, Any]) -> datetime:
+        started, finished, now = run["started_at"], run["finished_at"], run["now"]
+        told: datetime | None = finished or (now if run["alive"] else None)
+        if finished is None and told is not None and told >= started:
+            return told
+        # What ended before its end need not be looked at: that may be a million attempts.
+        since = max(started, finished or started)
+        latest = max(started, told or now) + _SET_BACK
+        values = {"run_id": run["run_id"], "since": since, "until": latest, "timed": finished is not None}
+        row = connection.execute(self._sql["run_last_end"], values).fetchone()
+        assert row is not None
+        return max(moment for moment in (started, told, row[0]) if moment is not None)
 
     def runs(self, connection: Connection[TupleRow], *, before: int | None, limit: int) -> list[dict[str, Any]]:
         """Runs below the id ``before``, the newest first."""

@@ -79,7 +79,7 @@ class Servings:
         connection: Connection[TupleRow],
         gap: Gap,
         *,
-        run_id: int | None,
+        run_id: int,
         limit: int,
     ) -> list[Unserved]:
         """See ``NodeStore.give_up_unserved``."""
@@ -103,7 +103,7 @@ class Servings:
             return []
         return [job for job in found if job.job_id in written]
 
-    def _write(self, connection: Connection[TupleRow], jobs: list[Unserved], run_id: int | None) -> set[int]:
+    def _write(self, connection: Connection[TupleRow], jobs: list[Unserved], run_id: int) -> set[int]:
         values = {
             "job_ids": [job.job_id for job in jobs],
             "tenant_ids": [job.tenant_id for job in jobs],

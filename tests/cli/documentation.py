@@ -150,6 +150,8 @@ def steady(text: str) -> str:
     """Text without what differs from run to run: times, durations, line numbers, the width of columns."""
     text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", text)
     text = re.sub(r"\b\d\d:\d\d:\d\d\b", "TIME", text)
+    text = re.sub(r"(?:<1|\b\d+(?:\.\d+)?) m?s\b|\b\d+ min(?: \d\d s)?\b", "N s", text)
+    text = re.sub(r"(?<![\w.])(?:<1|\d+(?:\.\d+)?) (?:ms|s|min(?: \d\d s)?)\b", "TOOK", text)
     text = re.sub(r"\b\d+\.\d+(?:e-\d+)?\b", "N", text)
     text = re.sub(r"\.py:\d+", ".py:N", text)
     text = re.sub(r"\bat most \d+ of\b", "at most N of", text)

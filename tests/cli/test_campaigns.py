@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections import Counter
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from batchproc.cli.main import run
 from batchproc.cli.tables import laid_out
 from batchproc.database import connect
 from batchproc.ops.campaigning import CampaignCancelled, Campaigning, Retried
@@ -20,6 +18,7 @@ from batchproc.ops.changing_jobs import Cancel
 from batchproc.ops.reverting import Reverted, Reverting
 from batchproc.queue import campaigns as campaign_statements
 from batchproc.queue.campaign_listing import CampaignListing, Pace
+from tests.cli.shell import ArchiveShell
 from tests.handlers.running_job import Conn, add_document, add_tenant
 
 ROW_KEYS = [
@@ -55,38 +54,27 @@ SHOW_KEYS = [
 ]
 
 
-class Shell:
+class CampaignShell(ArchiveShell):
     """Acme has 12 documents of 3 pages each, which a campaign is to read again; beta has one."""
 
     def __init__(self, url: str, connection: Conn, capture: pytest.CaptureFixture[str]) -> None:
-        self.url, self.connection, self.capture = url, connection, capture
+        super().__init__(url, connection, capture)
         self.acme, self.beta = add_tenant(connection, "acme"), add_tenant(connection, "beta")
         for number in range(12):
             add_document(connection, self.acme, content=bytes([number]))
         add_document(connection, self.beta, content=b"beta")
         self.sql("update batchproc.documents set page_count = 3")
-        assert self.run("reprocess", "--tenant", "acme")[0] == 0
+        assert self.run("reprocess", "--tenant", "acme") == 0
 
-    def run(self, *arguments: str) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr)."""
-        self.capture.readouterr()
-        code = run(["--database", self.url, *arguments])
-        out, err = self.capture.readouterr()
-        return code, out, err
+    def json(self, *arguments: str | int | Path) -> Any:
+        found = super().json("campaigns", *arguments)
+        assert self.err == ""
+        return found
 
-    def json(self, *arguments: str) -> Any:
-        code, out, err = self.run("campaigns", *arguments, "--json")
-        assert (code, err, out.count("\n")) == (0, "", 1)
-        return json.loads(out)
-
-    def lines(self, *arguments: str) -> list[str]:
-        code, out, err = self.run("campaigns", *arguments)
-        assert (code, err) == (0, "")
-        return out.splitlines()
-
-    def sql(self, statement: str) -> list[Any]:
-        cursor = self.connection.execute(statement.encode())
-        return cursor.fetchall() if cursor.description else []
+    def lines(self, *arguments: str | int | Path) -> list[str]:
+        found = super().lines("campaigns", *arguments)
+        assert self.err == ""
+        return found
 
     def end(self, state: str, documents: int, code: str | None = None) -> None:
         """The first jobs that wait end so."""
@@ -113,16 +101,18 @@ class Shell:
 
 
 @pytest.fixture
-def shell(database_url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+def shell(
+    database_url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[CampaignShell]:
     monkeypatch.setenv("BATCHPROC_POOL__WORKERS", "2")
     with connect(database_url) as connection:
-        yield Shell(database_url, connection, capfd)
+        yield CampaignShell(database_url, connection, capfd)
 
 
-def test_they_are_listed_with_their_progress(shell: Shell) -> None:
+def test_they_are_listed_with_their_progress(shell: CampaignShell) -> None:
     shell.end("completed", 3)
     shell.end("discarded", 1, "own_code")
-    assert shell.run("reprocess", "--tenant", "beta")[0] == 0
+    assert shell.said("reprocess", "--tenant", "beta")[0] == 0
     listed = shell.json("list")
     assert listed["next"] is None
     assert [list(row) for row in listed["campaigns"]] == [ROW_KEYS] * 2
@@ -134,10 +124,10 @@ def test_they_are_listed_with_their_progress(shell: Shell) -> None:
     behind = shell.json("list", "--after", str(newest["campaign_id"]))
     assert [row["campaign_id"] for row in behind["campaigns"]] == [oldest["campaign_id"]]
     assert [row["tenant"] for row in shell.json("list", "--tenant", "acme")["campaigns"]] == ["acme"]
-    assert shell.run("campaigns", "list", "--tenant", "nobody")[0] == 2
+    assert shell.said("campaigns", "list", "--tenant", "nobody")[0] == 2
 
 
-def test_a_listing_fits_a_terminal(shell: Shell) -> None:
+def test_a_listing_fits_a_terminal(shell: CampaignShell) -> None:
     header, row = shell.lines("list")
     columns = header.split()
     cells = [row.split(None, len(columns))]
@@ -147,7 +137,7 @@ def test_a_listing_fits_a_terminal(shell: Shell) -> None:
     assert max(map(len, fitted)) <= 80
 
 
-def test_a_campaign_is_shown_with_what_is_left_of_it(shell: Shell) -> None:
+def test_a_campaign_is_shown_with_what_is_left_of_it(shell: CampaignShell) -> None:
     shell.end("completed", 2)
     shell.end("discarded", 3, "own_code")
     shell.end("discarded", 1, "encrypted")
@@ -184,7 +174,7 @@ def test_a_campaign_is_shown_with_what_is_left_of_it(shell: Shell) -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_the_time_left_is_estimated_for_the_slots_there_are_and_then_by_the_rate(shell: Shell) -> None:
+def test_the_time_left_is_estimated_for_the_slots_there_are_and_then_by_the_rate(shell: CampaignShell) -> None:
     shell.usage(150.0, 100)
     shell.sql(
         "insert into batchproc.nodes (node_id, lease_until, host, pid, slots, kinds, languages, code_version)"
@@ -208,13 +198,15 @@ def test_the_time_left_is_estimated_for_the_slots_there_are_and_then_by_the_rate
 @pytest.mark.parametrize(
     ("a_minute", "told"), [(15_000.0, "15,000"), (1234.5, "1,234"), (99.96, "100"), (74.04, "74"), (5 / 6, "0.833")]
 )
-def test_a_rate_is_shown_in_digits(shell: Shell, monkeypatch: pytest.MonkeyPatch, a_minute: float, told: str) -> None:
+def test_a_rate_is_shown_in_digits(
+    shell: CampaignShell, monkeypatch: pytest.MonkeyPatch, a_minute: float, told: str
+) -> None:
     monkeypatch.setattr(CampaignListing, "pace", lambda *_: Pace(round(a_minute * 600), 36_000.0))
     assert f"rate          {told} documents a minute" in shell.lines("show", "1")
 
 
 def test_what_was_done_in_a_few_seconds_is_told_as_that_and_promises_nothing(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
+    shell: CampaignShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell.usage(150.0, 100)
     monkeypatch.setattr(CampaignListing, "slots", lambda *_: 2)
@@ -229,12 +221,12 @@ def test_what_was_done_in_a_few_seconds_is_told_as_that_and_promises_nothing(
     assert (shown["documents_per_minute"], shown["seconds_left_by"], shown["seconds_left"]) == (None, "rate", 36.0)
 
 
-def test_a_campaign_whose_command_was_cut_short_says_so(shell: Shell) -> None:
+def test_a_campaign_whose_command_was_cut_short_says_so(shell: CampaignShell) -> None:
     shell.sql("update batchproc.campaigns set filled_at = null")
     assert "its command goes on, or was cut short: then give it again" in "\n".join(shell.lines("show", "1"))
 
 
-def test_pausing_and_resuming(shell: Shell) -> None:
+def test_pausing_and_resuming(shell: CampaignShell) -> None:
     assert shell.json("pause", "1") == {"campaign_id": 1, "held": 12}
     assert (shell.json("show", "1")["state"], shell.states()) == ("paused", {"held"})
     assert "time left     paused: batchproc campaigns resume 1" in shell.lines("show", "1")
@@ -244,7 +236,7 @@ def test_pausing_and_resuming(shell: Shell) -> None:
     assert shell.lines("resume", "1") == ["campaign 1: 0 jobs wait again"]
 
 
-def test_what_is_retried_of_a_paused_one_is_told_to_be_held(shell: Shell) -> None:
+def test_what_is_retried_of_a_paused_one_is_told_to_be_held(shell: CampaignShell) -> None:
     shell.end("discarded", 2, "own_code")
     shell.json("pause", "1")
     advice = "held, as it is paused; go on with: batchproc campaigns resume 1"
@@ -259,18 +251,18 @@ def test_what_is_retried_of_a_paused_one_is_told_to_be_held(shell: Shell) -> Non
     done = shell.json("retry", "1")
     assert (done["retried"], done["held"], shell.states()) == (0, 1, {"held"})
     shell.sql(fail.format(2))
-    _, out, _ = shell.run("jobs", "retry", "1", "2")
+    _, out, _ = shell.said("jobs", "retry", "1", "2")
     assert "job 1: held again with its paused campaign" in out
     shell.sql(fail.format(2))
-    _, out, _ = shell.run("jobs", "retry", "--failure-code", "own_code")
+    _, out, _ = shell.said("jobs", "retry", "--failure-code", "own_code")
     assert out.splitlines()[0] == "0 jobs retried"
     assert out.splitlines()[1].startswith("2 held again")
 
 
-def test_a_cancelled_one_is_neither_paused_nor_resumed(shell: Shell) -> None:
+def test_a_cancelled_one_is_neither_paused_nor_resumed(shell: CampaignShell) -> None:
     shell.json("cancel", "1", "--yes")
     for command in ("pause", "resume"):
-        code, out, err = shell.run("campaigns", command, "1")
+        code, out, err = shell.said("campaigns", command, "1")
         assert (code, out) == (2, "")
         assert "campaign 1 is cancelled" in err
         assert "batchproc campaigns retry 1" in err
@@ -279,9 +271,40 @@ def test_a_cancelled_one_is_neither_paused_nor_resumed(shell: Shell) -> None:
     assert shell.json("pause", "1")["held"] == 12
 
 
+def test_there_is_nothing_to_cancel_of_what_is_done_or_cancelled(shell: CampaignShell) -> None:
+    shell.end("completed", 12)
+    before = shell.json("show", "1")
+    for flags in ([], ["--dry-run"]):
+        assert shell.lines("cancel", "1", *flags) == ["campaign 1 is done: there is nothing to cancel"]
+    assert shell.json("cancel", "1")["cancelled"] == 0
+    assert shell.json("show", "1") == before
+    assert before["state"] == "done"
+    shell.run("reprocess", "--tenant", "beta")
+    shell.json("cancel", "2")
+    cancelled = shell.json("show", "2")
+    assert shell.lines("cancel", "2") == ["campaign 2 is cancelled: there is nothing to cancel"]
+    assert shell.json("show", "2") == cancelled
+
+
+def test_a_cancel_is_taken_back_by_the_retry_of_its_last_job(shell: CampaignShell) -> None:
+    """As operating.md has it; after it the campaign may be paused, and is done in the end."""
+    shell.end("discarded", 1, "own_code")
+    shell.json("cancel", "1", "--yes")
+    assert shell.said("jobs", "retry", "12")[0] == 0
+    assert shell.json("show", "1")["cancelled_at"] is not None, "ten are cancelled still"
+    assert shell.said("campaigns", "pause", "1")[0] == 2
+    assert shell.said("jobs", "retry", "--campaign", "1", "--state", "cancelled", "--yes")[0] == 0
+    shown = shell.json("show", "1")
+    assert (shown["state"], shown["cancelled_at"], shown["left"]) == ("waiting", None, 11)
+    assert shell.json("pause", "1")["held"] == 11
+    shell.json("resume", "1")
+    shell.end("completed", 11)
+    assert shell.json("show", "1")["state"] == "done"
+
+
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_cancel_that_is_stopped_tells_what_is_left(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, paused: bool
+    shell: CampaignShell, monkeypatch: pytest.MonkeyPatch, paused: bool
 ) -> None:
     monkeypatch.setattr(campaign_statements, "_BATCH", 5)
     if paused:
@@ -294,7 +317,7 @@ def test_a_cancel_that_is_stopped_tells_what_is_left(
             return cancelled(cancel, job_ids)
 
         patched.setattr(Cancel, "__call__", and_stops)
-        code, out, err = shell.run("campaigns", "cancel", "1", "--yes")
+        code, out, err = shell.said("campaigns", "cancel", "1", "--yes")
     assert (code, out) == (130, "campaign 1: 5 jobs cancelled\n")
     assert err == "stopped: 7 jobs of the campaign are left; give the command again to go on (nodes that run do, too)\n"
     shown = shell.json("show", "1")
@@ -303,8 +326,8 @@ def test_a_cancel_that_is_stopped_tells_what_is_left(
     assert shell.json("show", "1")["state"] == "cancelled"
 
 
-def test_cancelling_many_wants_a_yes_and_a_retry_takes_it_back(shell: Shell) -> None:
-    code, out, err = shell.run("campaigns", "cancel", "1")
+def test_cancelling_many_wants_a_yes_and_a_retry_takes_it_back(shell: CampaignShell) -> None:
+    code, out, err = shell.said("campaigns", "cancel", "1")
     assert (code, out) == (2, "")
     assert "12 jobs would be cancelled: look at them with --dry-run, then give --yes" in err
     assert shell.lines("cancel", "1", "--dry-run") == ["campaign 1: 12 jobs would be cancelled"]
@@ -315,20 +338,20 @@ def test_cancelling_many_wants_a_yes_and_a_retry_takes_it_back(shell: Shell) -> 
     shown = shell.json("show", "1")
     assert (shown["state"], shown["done"], shown["cancelled"], shown["progress"]) == ("cancelled", 0, 12, 0.0)
     assert any(line == "documents     0 of 12 done (0%), 12 cancelled" for line in shell.lines("show", "1"))
-    assert shell.run("campaigns", "retry", "1")[0] == 2
+    assert shell.said("campaigns", "retry", "1")[0] == 2
     assert shell.lines("retry", "1", "--dry-run") == ["campaign 1: 12 jobs would wait again"]
     assert shell.lines("retry", "1", "--yes") == ["campaign 1: 12 jobs wait again"]
     assert shell.states() == {"available"}
 
 
 def test_what_somebody_holds_or_what_still_runs_is_told_by_the_exit_code(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
+    shell: CampaignShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As ``jobs cancel`` and ``jobs retry`` have it."""
 
     def code_when(work: type, command: str, done: Any, *flags: str) -> int:
         monkeypatch.setattr(work, command if work is Campaigning else "run", lambda *_, **__: done)
-        return shell.run("campaigns", command, "1", *(flags or ["--yes"]))[0]
+        return shell.said("campaigns", command, "1", *(flags or ["--yes"]))[0]
 
     assert code_when(Campaigning, "cancel", CampaignCancelled(3, 1, 0)) == 1
     assert code_when(Campaigning, "cancel", CampaignCancelled(3, 0, 2), "--yes", "--json") == 1
@@ -341,12 +364,12 @@ def test_what_somebody_holds_or_what_still_runs_is_told_by_the_exit_code(
     assert code_when(Reverting, "revert", Reverted(1, Counter(person=1))) == 0
 
 
-def test_few_are_retried_without_a_question(shell: Shell) -> None:
+def test_few_are_retried_without_a_question(shell: CampaignShell) -> None:
     shell.end("discarded", 2, "own_code")
     shell.end("discarded", 1, "encrypted")
     assert shell.lines("retry", "1") == [
         "campaign 1: 2 jobs wait again",
-        "1 left alone: they failed as encrypted (to try them all the same: --failure-code encrypted)",
+        "1 left alone: it failed as encrypted (to try it all the same: --failure-code encrypted)",
     ]
     found = shell.json("retry", "1", "--failure-code", "encrypted")
     assert found == {
@@ -361,24 +384,24 @@ def test_few_are_retried_without_a_question(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "pause", "resume", "cancel", "retry", "revert"])
-def test_a_campaign_that_does_not_exist_is_named(shell: Shell, command: str) -> None:
-    code, out, err = shell.run("campaigns", command, "4711")
+def test_a_campaign_that_does_not_exist_is_named(shell: CampaignShell, command: str) -> None:
+    code, out, err = shell.said("campaigns", command, "4711")
     assert (code, out) == (2, "")
     assert err == "batchproc: there is no campaign 4711: see: batchproc campaigns list\n"
 
 
-def test_an_import_makes_one(shell: Shell, tmp_path: Path) -> None:
+def test_an_import_makes_one(shell: CampaignShell, tmp_path: Path) -> None:
     (tmp_path / "scan.pdf").write_bytes(b"no pdf")
-    assert shell.run("import", str(tmp_path), "--tenant", "beta")[0] == 0
+    assert shell.said("import", str(tmp_path), "--tenant", "beta")[0] == 0
     [newest, _] = shell.json("list")["campaigns"]
     assert (newest["tenant"], newest["kind"], newest["documents"], newest["left"]) == ("beta", "ocr", 1, 1)
     assert newest["command"].startswith("import ")
     assert newest["filled_at"] is not None
-    assert shell.run("import", str(tmp_path), "--tenant", "beta")[0] == 0
+    assert shell.said("import", str(tmp_path), "--tenant", "beta")[0] == 0
     assert len(shell.json("list")["campaigns"]) == 2, "nothing was enqueued, and nothing began"
 
 
-def test_the_help_has_examples(shell: Shell) -> None:
-    code, out, _ = shell.run("campaigns", "--help")
+def test_the_help_has_examples(shell: CampaignShell) -> None:
+    code, out, _ = shell.said("campaigns", "--help")
     assert code == 0
     assert "batchproc campaigns show 7" in out

@@ -147,6 +147,7 @@ def test_a_run_from_enqueue_to_attempts(batchproc: Command) -> None:
         "storages",
         "braked",
         *("run_id", "exit_code", "stopped", "codes", "partial_codes", "left_by_kind", "window_ended", "nights_left"),
+        "paused",
         *("pages", "failed_pages", "worker_seconds", "slots", "slot_use"),
     ]
     assert (ran.json["claimed"], ran.json["completed"], ran.json["left"]) == (2, 2, 0)
@@ -207,7 +208,15 @@ def test_once_runs_one_job_and_shows_its_outcome(batchproc: Command) -> None:
     assert f"job {job} t_declared: failed (permanent) no_luck" in ran.out
     again = batchproc("--once", str(job))
     assert (again.code, again.out) == (2, "")
-    assert f"job {job} does not wait to be run" in again.err
+    retry = f"batchproc jobs retry {job}"
+    assert f"job {job} does not wait to be run: it was discarded with no_luck: {retry}, then: " in again.err
+    assert batchproc(*retry.split()[1:]).code == 0
+    assert batchproc("run", "--once", str(job), "--in-process").code == 1, "what was told to do leads on"
+    refused = batchproc("run", "--once", str(job), "--in-process")
+    assert (refused.code, refused.err) == (2, again.err)
+    runs = batchproc("report", "--list", "--json").json["runs"]
+    assert [run["exit_code"] for run in runs] == [2, 1, 2, 1], "a refused run has ended, and was not killed"
+    assert all(run["finished_at"] for run in runs)
 
 
 def test_in_process_goes_the_same_way(batchproc: Command) -> None:
@@ -354,6 +363,8 @@ def nested(levels: int) -> str:
         (["jobs", "list", "--after", "-1"], "'-1' is no id"),
         (["run", "--until", "6"], "must be a time of day such as 06:00, or a length such as +7h; see"),
         (["run", "--until", "+7"], "needs a unit, such as +7h or +90m; see"),
+        (["run", "--until", "+30s"], "and claims end pool.shutdown_grace (30 s) before that: give it longer, or make"),
+        (["run", "--once", "99", "--in-process"], "there is no job 99: see: batchproc jobs list"),
         (["db", "status"], "a database URL is configured, and `db` is for the embedded PostgreSQL alone"),
         (["nonsense"], "No such command 'nonsense'; see: batchproc --help"),
         (["--nonsense"], "No such option"),

@@ -316,10 +316,32 @@ def test_environment_beyond_the_settings_is_left_alone() -> None:
         "BATCHPROC_TEST__X": "1",
         "BATCHPROC_VENDOR": "a",
         "OTHER__X": "1",
-        "BATCHPROC_DATABASE_URL": "",
-        "BATCHPROC_CONF": "",
     }
     assert load(None, environ) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("environ", "overrides", "place"),
+    [
+        ({"BATCHPROC_DATABASE_URL": ""}, {}, "BATCHPROC_DATABASE_URL"),
+        ({"BATCHPROC_DATABASE__URL": " "}, {}, "BATCHPROC_DATABASE__URL"),
+        ({"BATCHPROC_DATABASE__DIRECT_URL": ""}, {}, "BATCHPROC_DATABASE__DIRECT_URL"),
+        ({}, {"database.url": ""}, "--database"),
+        ({"BATCHPROC_CONF": ""}, {}, "BATCHPROC_CONF"),
+    ],
+)
+def test_nothing_chooses_no_other_database(environ: dict[str, str], overrides: dict[str, str], place: str) -> None:
+    """A variable of a shell that is not set where it should have been."""
+    with pytest.raises(SettingsError, match=f"^{place}: is empty: ") as caught:
+        load(None, environ, overrides)
+    assert len(caught.value.problems) == 1
+    assert load(None, {"BATCHPROC_DATABASE__URL": "null"}).database.url is None
+
+
+def test_an_empty_variable_does_no_harm_where_something_goes_before_it() -> None:
+    environ = {"BATCHPROC_DATABASE_URL": "", "BATCHPROC_CONF": ""}
+    packaged = packaged_conf() / "batchproc.yaml"
+    assert load(packaged, environ, {"database.url": "postgresql:///archive"}).database.url is not None
 
 
 def test_value_that_conflicts_is_reported_where_it_was_set(conf: Conf) -> None:

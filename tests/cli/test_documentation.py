@@ -13,6 +13,7 @@ import pytest
 
 from batchproc.cli.main import cli
 from batchproc.database import connect
+from batchproc.packaged import packaged_conf
 from tests.cli import settings_reference
 from tests.cli.documentation import (
     HANDLERS,
@@ -38,6 +39,14 @@ def with_sessions() -> list[Path]:
 @pytest.mark.parametrize("page", with_sessions(), ids=lambda page: page.name)
 def test_the_sessions_of_a_page(page: Path, tmp_path: Path, database_url: str) -> None:
     check_sessions(page, session_of(page, tmp_path, database_url))
+
+
+def test_no_session_shows_a_run_that_says_nothing() -> None:
+    """A session is run without a terminal. Its reader has one, on which every run ends with a line of figures."""
+    told = [(page.name, step) for page in PAGES for step in steps(page)]
+    runs = [(name, step) for name, step in told if re.search(r"(?:^|[\s/])batchproc(?:$| run\b| -)", step.command)]
+    assert len(runs) >= 5
+    assert [(name, step.command) for name, step in runs if not step.expected] == []
 
 
 # -- what is shown as code
@@ -122,6 +131,16 @@ def test_every_command_is_named_in_the_pages() -> None:
 def test_every_page_is_reached_from_the_readme() -> None:
     linked = set(re.findall(r"\(batchproc/docs/([\w-]+\.md)", README.read_text("utf-8")))
     assert {page.name for page in DOCS.glob("*.md")} - linked == set()
+
+
+def test_the_readers_settings_have_one_name_everywhere() -> None:
+    """Whoever puts the example for cron beside the handler of the README has it found."""
+    texts = [path.read_text("utf-8") for path in [*PAGES, *packaged_conf().rglob("*")] if path.is_file()]
+    named = [name for text in texts for name in re.findall(r"\bBATCHPROC_CONF=(\S+)", text)]
+    assert len(named) >= 7
+    written = {fence.file for page in PAGES for fence in fences(page) if fence.language == "yaml" and fence.file}
+    assert set(named) == {"/srv/batchproc/site.yaml"}
+    assert set(named) <= written
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -151,13 +151,13 @@ def test_diff_counts_words_by_page_and_in_sum(shell: Shell, document: Revising) 
 
 
 def test_diff_names_what_a_person_cares_about_first(shell: Shell, document: Revising) -> None:
-    document.read(page("~ ~ ~ | 1 tl 4Rn7l RE-2024/17 1.204,50 1.204,50 Rechnung Betrag Betrag \x1b[31m"))
+    document.read(page("~ ~ ~ | a ll 4Rn7l RE-2024/17 1.204,50 1.204,50 Rechnung Betrag Betrag \x1b[31m"))
     document.read(page("nichts"))
     assert shell.run("documents", "diff", document.document_id) == 0
     lost = "\nlost:\n  Betrag (2x)  Rechnung  1.204,50 (2x)  RE-2024/17\n"
     assert f"{lost}  and 8 that look like noise; --all names them\n\ngained:\n  nichts\n" in shell.out
     assert shell.run("documents", "diff", document.document_id, "--all") == 0
-    assert f"{lost}  like noise: ~ (3x)  \\x1b[31m  1  4Rn7l  tl  |\n\ngained:\n  nichts\n" in shell.out
+    assert f"{lost}  like noise: ~ (3x)  \\x1b[31m  4Rn7l  a  ll  |\n\ngained:\n  nichts\n" in shell.out
     found = shell.json("documents", "diff", document.document_id)
     assert shell.json("documents", "diff", document.document_id, "--all") == found
     assert list(found["lost_words"].items())[:3] == [("~", 3), ("1.204,50", 2), ("Betrag", 2)]
@@ -214,8 +214,10 @@ def test_restore_makes_it_current_and_classifies(shell: Shell, connection: Conn,
     assert shell.out == f"revision {first} is the current one already\n"
     assert shell.run("documents", "restore", document.document_id, second) == 0
     assert shell.out.startswith(f"revision {second} is current again, instead of {first}; job {done['job_id']} ")
+    assert shell.err == "", "the log tells the same"
     assert connection.execute(jobs).fetchall() == [classify], "the one that waits reads the text that counts then"
-    assert f"document {document.document_id} of tenant acme: revision {second} restored by {WHO}" in shell.err
+    assert shell.run("--verbose", "documents", "restore", document.document_id, first) == 0
+    assert f"document {document.document_id} of tenant acme: revision {first} restored by {WHO}" in shell.err
 
 
 def test_a_text_is_set_by_hand(shell: Shell, connection: Conn, document: Revising, tmp_path: Path) -> None:
@@ -225,6 +227,7 @@ def test_a_text_is_set_by_hand(shell: Shell, connection: Conn, document: Revisin
     file.write_text(shell.out.replace("Rechmung", "Rechnung"), encoding="utf-8")
     done = shell.json("documents", "text", document.document_id, "--set", file)
     assert list(done) == ["document_id", "revision", "before", "job_id"]
+    assert shell.err == "", "the log tells the same"
     assert done["before"] == read
     assert shell.json("documents", "text", document.document_id)["pages"] == ["Rechnung", "two\n"]
     assert shell.json("documents", "diff", document.document_id)["gained_words"] == {"Rechnung": 1}
@@ -274,6 +277,23 @@ def test_show_names_failed_pages_and_how_pages_were_read(shell: Shell, document:
     assert shown["pages"][0].keys() >= {"skew", "dpi_estimated", "languages", "engine_calls", "kept_from"}
     assert shell.run("documents", "show", document.document_id) == 0
     assert "\nfailed_pages       2 stalled\n" in shell.out
+
+
+def test_times_of_pages_and_revisions_are_readable(shell: Shell, connection: Conn, document: Revising) -> None:
+    document.read(page("one"), page("two"))
+    connection.execute("update batchproc.ocr_pages set seconds = case page when 1 then 0.001823 else 150.4 end")
+    assert [row["seconds"] for row in shell.json("documents", "show", document.document_id)["pages"]] == [
+        pytest.approx(0.001823),
+        pytest.approx(150.4),
+    ]
+    assert shell.run("documents", "show", document.document_id) == 0
+    header, first, second = shell.out.splitlines()[-3:]
+    assert "took" in header.split()
+    assert "  2 ms  " in first
+    assert "  2 min 30 s  " in second
+    connection.execute("update batchproc.ocr_revisions set seconds = 150.4")
+    assert shell.run("documents", "history", document.document_id) == 0
+    assert ", 2 min 30 s" in shell.out
 
 
 def test_a_tenant_says_which_revision_counts(shell: Shell, document: Revising) -> None:

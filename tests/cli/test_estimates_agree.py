@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from batchproc.cli import pilot
-from batchproc.cli.main import run
 from batchproc.database import connect
 from batchproc.version import __version__
+from tests.cli.shell import Shell
 from tests.handlers.running_job import Conn, add_document, add_tenant, add_text
 
 ESTIMATE = ("pages", "pages_unknown", "worker_seconds", "workers", "seconds")
@@ -40,30 +38,19 @@ def archive(connection: Conn) -> None:
         "update batchproc.ocr_pages p set state = 'failed', failure_code = 'stalled', text = null, words = null"
         " from batchproc.documents d where d.status = 'partial' and p.revision_id = d.current_revision and p.page > 2"
     )
-    used = "insert into batchproc.usage_daily (tenant_id, day, kind, worker_seconds, completed, pages_ocr, pages_text)"
-    for tenant, kind, seconds, jobs, ocr, text in (
-        (acme, "ocr", 300.0, 40, 100, 200),
-        (beta, "ocr", 1.0, 2, 5, 0),
-        (beta, "classify", 5.0, 50, 0, 0),
+    for tenant, kind, seconds, jobs, ocr, text, recognising in (
+        (acme, "ocr", 300.0, 40, 100, 200, 290.0),
+        (beta, "ocr", 1.0, 2, 5, 0, 0.9),
+        (beta, "classify", 5.0, 50, 0, 0, 0.0),
     ):
         connection.execute(
-            used.encode() + b" values (%s, (clock_timestamp() at time zone 'UTC')::date, %s, %s, %s, %s, %s)",
-            [tenant, kind, seconds, jobs, ocr, text],
+            """
+            insert into batchproc.usage_daily (tenant_id, day, kind, worker_seconds, completed, pages_ocr, pages_text,
+                                               pages_timed, seconds_ocr)
+            values (%s, (clock_timestamp() at time zone 'UTC')::date, %s, %s, %s, %s, %s, %s, %s)
+            """,
+            [tenant, kind, seconds, jobs, ocr, text, ocr, recognising],
         )
-
-
-class Shell:
-    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
-        self.url, self.capture = url, capture
-
-    def lines(self, *arguments: str) -> list[str]:
-        self.capture.readouterr()
-        assert run(["--database", self.url, *arguments]) == 0
-        return self.capture.readouterr().out.splitlines()
-
-    def json(self, *arguments: str) -> Any:
-        [line] = self.lines(*arguments, "--json")
-        return json.loads(line)
 
 
 @pytest.fixture

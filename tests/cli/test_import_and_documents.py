@@ -164,7 +164,7 @@ def test_a_file_that_moved_is_read_again_where_it_is_now(shell: Shell, connectio
     (tmp_path / "old").rename(tmp_path / "new")
 
     assert shell.run("import", str(tmp_path / "new"), "--tenant", "acme") == 0
-    assert shell.err == "1 had failed (source_missing 1) and get a new job\n"
+    assert shell.err == "1 had failed (source_missing 1) and gets a new job\n"
     jobs = connection.execute("select job_id, state from batchproc.processing_jobs order by job_id").fetchall()
     assert jobs == [(1, "discarded"), (2, "available")]
     assert DocumentStore("batchproc", tenant_id=None).paths(connection, document_id)[1] == (
@@ -197,7 +197,16 @@ def test_what_an_import_does_not_mend_is_told_with_the_command_that_takes_it_up(
     )
     assert shell.json("reprocess", "--failure-code", "encrypted")["enqueued"] == 2
     shell.json("import", str(tmp_path), "--tenant", "acme")
-    assert shell.err.startswith("1 had failed (missing_language 1)"), "a job of the others waits"
+    assert shell.err == (
+        "1 had failed (missing_language 1) and gets no job; when the reason is gone:"
+        " batchproc reprocess --failure-code missing_language\n"
+    ), "a job of the others waits"
+
+
+def test_a_rejected_path_is_named_once(shell: Shell, tmp_path: Path) -> None:
+    assert shell.run("import", str(tmp_path / "gone"), "--tenant", "acme") == 1
+    assert shell.err.startswith(f"rejected {tmp_path}/gone: source_missing: ")
+    assert shell.err.count(str(tmp_path)) == 1
 
 
 def test_the_confidence_is_listed_and_documents_are_chosen_by_their_code(

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from batchproc.cli.main import run
 from batchproc.engine.node import RunOptions
+from tests.cli.shell import Shell
 from tests.engine.running import Bench, alive, bench_on
 from tests.faults.command import started_run
 from tests.queue.helpers import CAMPAIGNS
@@ -27,34 +27,23 @@ HANDLERS = ["tests.engine.job_handlers", "tests.faults.budget_handlers"]
 
 
 @pytest.fixture
-def shell(database_url: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Shell]:
+def shell(database_url: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[JobShell]:
     bench = bench_on(database_url)
-    yield Shell(bench, capfd, tmp_path / "conf.yaml")
+    yield JobShell(bench, capfd, tmp_path / "conf.yaml")
     bench.connection.close()
 
 
-class Shell:
+class JobShell(Shell):
     """Two tenants: acme with four ``t_quick`` jobs (1 to 4), beta with one (5)."""
 
     def __init__(self, bench: Bench, capture: pytest.CaptureFixture[str], conf: Path) -> None:
-        self.bench, self.capture, self.conf = bench, capture, conf
+        super().__init__(bench.url, capture, before=["--conf", conf, "jobs"])
+        self.bench, self.conf = bench, conf
         conf.write_text(json.dumps({"handlers": HANDLERS}))
         self.acme, self.beta = bench.tenant("acme"), bench.tenant("beta")
         for _ in range(4):
             bench.enqueue(self.acme, "t_quick")
         bench.enqueue(self.beta, "t_quick")
-
-    def run(self, *arguments: str) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr)."""
-        self.capture.readouterr()
-        code = run(["--conf", str(self.conf), "--database", self.bench.url, "jobs", *arguments])
-        out, err = self.capture.readouterr()
-        return code, out, err
-
-    def json(self, *arguments: str) -> Any:
-        code, out, _ = self.run(*arguments, "--json")
-        assert (code, out.count("\n")) == (0, 1)
-        return json.loads(out)
 
     def states(self) -> list[str]:
         return [state for (state,) in self.bench.rows("select state from batchproc.processing_jobs order by job_id")]
@@ -81,7 +70,7 @@ def outcomes(found: Any) -> list[tuple[int, str]]:
     return [(job["job_id"], job["outcome"]) for job in found["jobs"]]
 
 
-def test_jobs_named_by_their_ids_are_told_one_by_one(shell: Shell) -> None:
+def test_jobs_named_by_their_ids_are_told_one_by_one(shell: JobShell) -> None:
     shell.ended(1)
     shell.ended(2, state="completed", code=None)
 
@@ -91,13 +80,13 @@ def test_jobs_named_by_their_ids_are_told_one_by_one(shell: Shell) -> None:
     assert outcomes(shell.json("prioritise", "1", "3")) == [(1, "prioritised"), (3, "cancelled")]
 
     assert shell.states() == ["available", "completed", "cancelled", "discarded", "available"]
-    code, out, err = shell.run("cancel", "2", "99")
+    code, out, err = shell.said("cancel", "2", "99")
     assert code == 2
     assert out == "job 2: left as it is: only jobs that wait or run can be cancelled, this one is completed\n"
     assert err == "batchproc: there is no job 99: see: batchproc jobs list\n"
 
 
-def test_a_filter_chooses_what_a_listing_with_it_shows(shell: Shell) -> None:
+def test_a_filter_chooses_what_a_listing_with_it_shows(shell: JobShell) -> None:
     shell.ended(1, 2, code="encrypted")
     shell.ended(3, code="too_large", days=3)
     shell.ended(5, code="encrypted")
@@ -117,7 +106,7 @@ def test_a_filter_chooses_what_a_listing_with_it_shows(shell: Shell) -> None:
     assert shell.states() == ["available", "available", "discarded", "available", "available"]
 
 
-def test_a_superseded_job_is_chosen_by_its_code_alone(shell: Shell) -> None:
+def test_a_superseded_job_is_chosen_by_its_code_alone(shell: JobShell) -> None:
     shell.ended(1, state="cancelled", code="superseded")
     shell.ended(2, state="cancelled", code=None)
     assert shell.json("retry", "--all", "--dry-run")["matched"] == 0
@@ -126,12 +115,12 @@ def test_a_superseded_job_is_chosen_by_its_code_alone(shell: Shell) -> None:
     assert superseded["matched"] == 1
 
 
-def test_a_cancelled_campaign_is_taken_back_by_the_command_that_was_told(shell: Shell) -> None:
+def test_a_cancelled_campaign_is_taken_back_by_the_command_that_was_told(shell: JobShell) -> None:
     campaign = CAMPAIGNS.begin(shell.bench.connection, "reprocess --all")
     for _ in range(12):
         shell.bench.enqueue(shell.acme, "t_quick", campaign_id=campaign)
 
-    code, out, _ = shell.run("cancel", "--campaign", str(campaign), "--yes")
+    code, out, _ = shell.said("cancel", "--campaign", str(campaign), "--yes")
     assert (code, out.splitlines()[0]) == (0, "12 jobs cancelled")
     assert shell.states().count("cancelled") == 12
     words = out.splitlines()[1].removeprefix("to take that back: batchproc jobs ").split()
@@ -146,16 +135,16 @@ def test_a_cancelled_campaign_is_taken_back_by_the_command_that_was_told(shell: 
 
 
 @pytest.mark.parametrize("command", ["cancel", "discard"])
-def test_what_is_taken_back_is_as_it_was_and_nothing_of_somebody_else(shell: Shell, command: str) -> None:
+def test_what_is_taken_back_is_as_it_was_and_nothing_of_somebody_else(shell: JobShell, command: str) -> None:
     """However long after, in whatever zone of time; what others ended before and since stays ended."""
     later = shell.bench.enqueue(shell.acme, "t_quick", run_at=datetime(2090, 1, 1, tzinfo=UTC))
-    assert shell.run(command, "1")[0] == 0
+    assert shell.said(command, "1")[0] == 0
     wait_until(lambda: shell.long_over() == 1, 10)
-    code, out, _ = shell.run(command, "--kind", "t_quick", "--tenant", "acme", "--yes")
+    code, out, _ = shell.said(command, "--kind", "t_quick", "--tenant", "acme", "--yes")
     assert (code, out.splitlines()[0].split()[:2]) == (0, ["4", "jobs"])
     wait_until(lambda: shell.long_over() == 5, 10)
     extra = shell.bench.enqueue(shell.acme, "t_quick")
-    assert shell.run(command, str(extra))[0] == 0
+    assert shell.said(command, str(extra))[0] == 0
     words = out.splitlines()[1].removeprefix("to take that back: batchproc jobs ").split()
     with pytest.MonkeyPatch.context() as elsewhere:
         elsewhere.setenv("TZ", "Asia/Kolkata")
@@ -167,37 +156,37 @@ def test_what_is_taken_back_is_as_it_was_and_nothing_of_somebody_else(shell: She
     assert shell.bench.job(later)["run_at"] == datetime(2090, 1, 1, tzinfo=UTC)
 
 
-def test_the_commands_of_the_documentation_are_understood(shell: Shell) -> None:
+def test_the_commands_of_the_documentation_are_understood(shell: JobShell) -> None:
     page = (Path(str(resources.files("batchproc"))) / "docs" / "operating.md").read_text()
     commands = [line.split()[2:] for line in page.splitlines() if line.startswith("    batchproc jobs ")]
     assert {command[0] for command in commands} == {"list", "retry", "cancel", "prioritise", "discard"}
     before = shell.states()
     for command in commands:
-        assert shell.run(*command)[0] == 0, command
+        assert shell.said(*command)[0] == 0, command
     assert shell.states() == before
 
 
 @pytest.mark.parametrize("command", ["retry", "cancel", "discard", "prioritise"])
-def test_many_jobs_are_not_changed_without_a_yes(shell: Shell, command: str) -> None:
+def test_many_jobs_are_not_changed_without_a_yes(shell: JobShell, command: str) -> None:
     for _ in range(10):
         shell.bench.enqueue(shell.acme, "t_quick")
     if command == "retry":
         shell.ended(*range(1, 16))
     before = shell.states()
 
-    code, out, err = shell.run(command, "--all")
+    code, out, err = shell.said(command, "--all")
 
     assert (code, out) == (2, "")
     assert err.startswith("batchproc: 15 jobs would be ")
     assert err.endswith(": look at them with --dry-run, then give --yes\n")
     assert shell.states() == before
-    code, out, _ = shell.run(command, "--all", "--dry-run")
+    code, out, _ = shell.said(command, "--all", "--dry-run")
     assert (code, out.splitlines()[1].split()) == (0, ["tenant", "kind", "state", "failure_code", "jobs"])
     assert sum(shell.json(command, "--all", "--yes")["outcomes"].values()) == 15
 
 
 @pytest.mark.parametrize(("answer", "code", "cancelled"), [("n", 130, 0), ("y", 0, 15)])
-def test_a_person_is_asked(shell: Shell, answer: str, code: int, cancelled: int) -> None:
+def test_a_person_is_asked(shell: JobShell, answer: str, code: int, cancelled: int) -> None:
     for _ in range(10):
         shell.bench.enqueue(shell.acme, "t_quick")
     command = [sys.executable, "-m", "batchproc", "--conf", str(shell.conf), "--database", shell.bench.url]
@@ -228,62 +217,62 @@ def test_a_person_is_asked(shell: Shell, answer: str, code: int, cancelled: int)
         (["prioritise", "1", "--priority", "10"], "10 is not in the range"),
     ],
 )
-def test_what_cannot_be_meant_changes_nothing(shell: Shell, arguments: Sequence[str], said: str) -> None:
+def test_what_cannot_be_meant_changes_nothing(shell: JobShell, arguments: Sequence[str], said: str) -> None:
     before = shell.states()
-    code, _, err = shell.run(*arguments)
+    code, _, err = shell.said(*arguments)
     assert code == 2
     assert said in err
     assert shell.states() == before
 
 
-def test_a_dry_run_of_ids_says_of_each_what_would_become_of_it(shell: Shell) -> None:
+def test_a_dry_run_of_ids_says_of_each_what_would_become_of_it(shell: JobShell) -> None:
     shell.ended(1)
     shell.ended(2, state="completed", code=None)
     before = shell.states()
-    code, out, err = shell.run("retry", "1", "2", "3", "99", "--dry-run")
+    code, out, err = shell.said("retry", "1", "2", "3", "99", "--dry-run")
     assert (code, err) == (2, "batchproc: there is no job 99: see: batchproc jobs list\n")
     assert [line.split(",")[0] for line in out.splitlines()] == [
         "job 1: would be retried",
         "job 2: left as it is: only discarded and cancelled jobs can be retried",
         "job 3: left as it is: only discarded and cancelled jobs can be retried",
     ]
-    assert shell.run("cancel", "3", "--dry-run")[1] == "job 3: would be cancelled\n"
+    assert shell.said("cancel", "3", "--dry-run")[1] == "job 3: would be cancelled\n"
     dry = shell.json("cancel", "2", "3", "--dry-run")
     assert (outcomes(dry), dry["dry_run"], dry["outcomes"]) == ([(2, "completed"), (3, "cancelled")], True, {})
     assert shell.states() == before
 
 
-def test_a_cancel_of_ids_says_how_to_take_it_back_and_what_was_cancelled_already(shell: Shell) -> None:
-    code, out, _ = shell.run("cancel", "3", "4")
+def test_a_cancel_of_ids_says_how_to_take_it_back_and_what_was_cancelled_already(shell: JobShell) -> None:
+    code, out, _ = shell.said("cancel", "3", "4")
     assert code == 0
     *told, back = out.splitlines()
     assert told == ["job 3: cancelled", "job 4: cancelled"]
-    again = shell.run("cancel", "3")
+    again = shell.said("cancel", "3")
     assert again[:2] == (0, "job 3: left as it is: cancelled already\n")
     words = back.removeprefix("to take that back: batchproc jobs ").split()
     assert shell.json(*words)["outcomes"] == {"retried": 2}
 
 
-def test_a_retry_that_finds_nothing_hints_at_what_was_cancelled(shell: Shell) -> None:
+def test_a_retry_that_finds_nothing_hints_at_what_was_cancelled(shell: JobShell) -> None:
     shell.ended(1, 2, state="cancelled", code=None)
-    code, out, err = shell.run("retry", "--tenant", "acme")
+    code, out, err = shell.said("retry", "--tenant", "acme")
     assert (code, out) == (0, "0 jobs retried\n")
     assert err == "2 cancelled jobs fit as well: --state cancelled chooses those\n"
-    assert shell.run("retry", "--tenant", "beta")[2] == ""
+    assert shell.said("retry", "--tenant", "beta")[2] == ""
 
 
-def test_nothing_counts_up_before_jobs_that_are_named(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_counts_up_before_jobs_that_are_named(shell: JobShell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("batchproc.cli.terminal.sys.stderr.isatty", lambda: True, raising=False)
-    assert shell.run("cancel", "99")[2] == "batchproc: there is no job 99: see: batchproc jobs list\n"
+    assert shell.said("cancel", "99")[2] == "batchproc: there is no job 99: see: batchproc jobs list\n"
 
 
-def test_an_unknown_failure_code_is_told(shell: Shell) -> None:
-    code, out, err = shell.run("retry", "--failure-code", "souce_missing")
+def test_an_unknown_failure_code_is_told(shell: JobShell) -> None:
+    code, out, err = shell.said("retry", "--failure-code", "souce_missing")
     assert (code, out) == (0, "0 jobs retried\n")
     assert "no kind declares the failure code souce_missing" in err
 
 
-def test_giving_up_fails_the_document_that_has_no_text_and_says_who_did_it(shell: Shell) -> None:
+def test_giving_up_fails_the_document_that_has_no_text_and_says_who_did_it(shell: JobShell) -> None:
     shell.sql(
         "insert into batchproc.documents (tenant_id, root, path, sha256, bytes)"
         " values (1, '/nowhere', 'scan.pdf', sha256('x'), 1)"
@@ -301,7 +290,7 @@ def test_giving_up_fails_the_document_that_has_no_text_and_says_who_did_it(shell
     assert outcomes(shell.json("retry", str(job))) == [(job, "retried")]
 
 
-def test_a_job_that_goes_first_is_run_first(shell: Shell) -> None:
+def test_a_job_that_goes_first_is_run_first(shell: JobShell) -> None:
     assert shell.json("prioritise", "3", "--lane", "bulk")["outcomes"] == {"prioritised": 1}
     assert shell.json("prioritise", "4")["outcomes"] == {"prioritised": 1}
     assert shell.json("prioritise", "5", "--lane", "interactive")["outcomes"] == {"prioritised": 1}
@@ -312,27 +301,31 @@ def test_a_job_that_goes_first_is_run_first(shell: Shell) -> None:
     assert shell.states()[4] == "completed"
     shell.bench.run(RunOptions(workers=1, max_jobs=1), handlers=HANDLERS)
     assert shell.states()[3] == "completed"
+    shell.sql("update batchproc.job_attempts set seconds = 0.001823")
+    assert shell.json("show", 4)["attempts"][0]["seconds"] == pytest.approx(0.001823)
+    header, attempt = shell.lines("show", 4)[-2:]
+    assert (header.split()[-1], attempt.split()[-2:]) == ("took", ["2", "ms"])
 
 
-def test_a_row_that_somebody_holds_is_passed_over_and_told(shell: Shell) -> None:
+def test_a_row_that_somebody_holds_is_passed_over_and_told(shell: JobShell) -> None:
     with bench_on(shell.bench.url).connection as holder, holder.transaction():
         holder.execute(b"select 1 from batchproc.processing_jobs where job_id = 2 for update")
-        code, out, _ = shell.run("discard", "--tenant", "acme")
-        code_moved, out_moved, _ = shell.run("prioritise", "2")
+        code, out, _ = shell.said("discard", "--tenant", "acme")
+        code_moved, out_moved, _ = shell.said("prioritise", "2")
     assert (code, out.splitlines()[0]) == (1, "3 jobs discarded")
     assert out.splitlines()[1].startswith("1 left as it is: somebody holds its row")
     assert (code_moved, out_moved.split(", ")[0]) == (1, "job 2: left as it is: somebody holds its row")
     assert shell.states() == ["discarded", "available", "discarded", "discarded", "available"]
 
 
-def test_a_running_job_is_killed_within_a_second_of_the_command(shell: Shell, tmp_path: Path) -> None:
+def test_a_running_job_is_killed_within_a_second_of_the_command(shell: JobShell, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     shell.ended(1, 2, 3, 4, 5)
     running = shell.bench.enqueue(shell.acme, "b_tree", {"file": str(pids)})
     with started_run(shell.bench, "--workers", "1", handlers=HANDLERS) as node:
         wait_until(lambda: pids.exists() and pids.read_text(), 60)
         asked = time.monotonic()
-        code, out, _ = shell.run("cancel", "--state", "running")
+        code, out, _ = shell.said("cancel", "--state", "running")
         seconds = time.monotonic() - asked
         left = [pid for pid in map(int, pids.read_text().split()) if alive(pid)]
         assert node.wait() == 0

@@ -20,7 +20,7 @@ from loguru import logger
 
 from batchproc import log
 from batchproc.core.errors import EnvironmentFault
-from batchproc.log import one_line, redact
+from batchproc.core.shown_text import one_line, redact
 
 PASSWORD = "kQ7-geheim"
 
@@ -56,20 +56,19 @@ def test_human_line_has_time_level_message_and_what_is_bound(capfd: pytest.Captu
 
 
 @pytest.mark.parametrize("lines", ["human", "json"])
-@pytest.mark.parametrize(("level", "shown"), [("info", False), ("debug", True)])
-def test_where_what_was_expected_came_about_is_shown_at_level_debug_alone(
-    level: str, lines: Literal["human", "json"], shown: bool, capfd: pytest.CaptureFixture[str]
+def test_whoever_logs_an_exception_at_a_shown_level_sees_where_it_came_about(
+    lines: Literal["human", "json"], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    log.setup(level, lines)
+    log.setup("info", lines)
     try:
-        fail("as declared")
-    except ValueError as error:
-        logger.opt(exception=error).info("the handler raised")
+        fail("as expected")
+    except ValueError:
+        logger.opt(exception=True).info("tried another way")
+        logger.opt(exception=True).debug("not shown")
     told = capfd.readouterr().err
-    assert "the handler raised" in told
-    assert ("Traceback" in told) is shown
-    log_failure("nobody declared this")
-    assert "Traceback" in capfd.readouterr().err
+    assert "tried another way" in told
+    assert told.count("Traceback") == 1
+    assert "raise ValueError(message)" in told
 
 
 def test_json_line_is_one_object(capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -11,13 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from batchproc.core.job import Claim, Lane
+from batchproc.core.outcome import Completed
 from batchproc.database import connect
 from batchproc.ops.drawing import broken_pdf, letter, save_png
+from batchproc.ops.outcome_text import outcome_line
 from tests.cli.test_commands import Command, Ran
 from tests.cli.test_commands import batchproc as batchproc
+from tests.engine.conftest import bench as bench
+from tests.engine.running import Bench
 from tests.waiting import wait_until
 
 _OWN_TABLES = ("tenants", "documents", "processing_jobs", "ocr_revisions", "document_tags", "usage_daily", "runs")
@@ -81,7 +88,7 @@ def test_a_failed_job_shows_its_traceback_log_time_and_memory(
     shown = ran(database_url, tmp_path, "run", "--once", str(job))
 
     assert f"job {job} t_fail: failed (transient) internal_error: ValueError at job_handlers.py" in shown.out
-    assert "s of processor time, at most" in shown.out
+    assert re.search(r"\d m?s of processor time, at most", shown.out)
     assert "of 2048 MB of memory" in shown.out
     assert shown.err.count("ValueError: always") == 1
     assert 'job_handlers.py", line' in shown.err
@@ -108,18 +115,64 @@ def test_a_declared_failure_shows_its_code_detail_and_what_to_do_without_a_trace
     assert "Traceback" not in later.out + later.err
 
 
-def test_with_v_or_json_a_declared_failure_shows_where_it_was_raised(batchproc: Command) -> None:
+def test_with_v_or_json_a_declared_failure_shows_where_it_was_raised(
+    batchproc: Command, database_url: str, tmp_path: Path
+) -> None:
     batchproc("tenants", "add", "acme")
     for _ in range(2):
         batchproc("enqueue", "t_declared", "--tenant", "acme")
 
     raised = 'raise Failure("no_luck", detail="page 3 of 7")'
     assert raised in batchproc("-v", "run", "--once", "1", "--in-process").err
-    [attempt] = batchproc("run", "--once", "2", "--json").json["attempts"]
+    by_worker = ran(database_url, tmp_path, "-v", "run", "--once", "2", "--json")
+    assert raised in by_worker.err
+    [attempt] = by_worker.json["attempts"]
     assert (attempt["outcome"], attempt["failure_code"], attempt["detail"]) == ("failed", "no_luck", "page 3 of 7")
     assert raised in attempt["traceback"]
     assert attempt["peak_bytes"] > 10_000_000
     assert attempt["processor_seconds"] >= 0
+
+
+def test_a_result_shows_its_letters_and_cannot_break_its_line() -> None:
+    claim = Claim(7, uuid4(), 1, "letter_date", Lane.BULK, 0, 1, 5, 0, 0, 0)
+    told = outcome_line(claim, Completed(r'{"date":"14. M\u00e4rz 2015","n":"a\nb\u001b[2J\ud800"}'), 0.0)
+    date, forged = '{"date": "14. März 2015", ', r'"n": "a\nb\u001b[2J\ud800"}'
+    assert told == f"job 7 letter_date: completed {date}{forged} after 0.0 s"
+    assert outcome_line(claim, Completed(), 0.0018) == "job 7 letter_date: completed after 2 ms"
+    assert "[[[" in outcome_line(claim, Completed("[" * 100_000 + "]" * 100_000), 0.0), "too deep to be read"
+
+
+def test_where_nothing_is_claimed_because_somebody_paused_it_that_is_told(batchproc: Command) -> None:
+    batchproc("tenants", "add", "acme")
+    batchproc("tenants", "add", "beta")
+    assert batchproc("run", "--once", "--in-process").out == "no job is due\n", "and it makes its kinds known"
+    batchproc("tenants", "set", "beta", "--paused")
+    batchproc("enqueue", "t_quick", "--tenant", "acme")
+    batchproc("enqueue", "t_quick", "--tenant", "beta")
+    batchproc("enqueue", "t_echo", "--tenant", "beta", "--args", '{"word": "one"}')
+    batchproc("kinds", "set", "t_quick", "--pause", "--reason", "moved")
+    told = (
+        "2 t_quick jobs left: the kind is paused (moved):\n  batchproc kinds set t_quick --resume\n"
+        "2 jobs of beta left: the tenant is paused: batchproc tenants set beta --resumed\n"
+    )
+
+    in_process = batchproc("run", "--once", "--in-process")
+    assert (in_process.code, in_process.out) == (0, f"no job is due\n{told}")
+    assert batchproc("run", "--once").out.startswith(told)
+    assert batchproc("run", "--kind", "t_echo", "--json").json["paused"] == [
+        {"tenant": "beta", "kind": None, "reason": None, "jobs": 1}
+    ]
+    assert "paused" not in batchproc("run", "--once", "1").out, "one job by its id runs nevertheless"
+
+
+def test_what_a_brake_has_paused_is_told_once(bench: Bench) -> None:
+    bench.enqueue(bench.tenant("acme"), "t_quick")
+    bench.connection.execute(
+        b"insert into batchproc.kinds (kind, paused, paused_code, paused_reason, paused_at)"
+        b" values ('t_quick', true, 'no_luck', 'five in a row', now())"
+    )
+    report = bench.run()
+    assert ([braked.kind for braked in report.braked], report.paused, report.left) == (["t_quick"], (), 1)
 
 
 def test_of_a_job_whose_worker_was_killed_the_memory_is_known(batchproc: Command) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,21 +16,40 @@ CLAIM: Any = None
 FAILED = Failed(ErrorClass.PERMANENT, "encrypted")
 
 
-def line_of(due: Due, done: int = 0, failed: int = 0, before: int = 0) -> str:
-    progress = ProgressLine(lambda: due)
+def line_of(
+    monkeypatch: pytest.MonkeyPatch,
+    due: Due,
+    done: int = 0,
+    failed: int = 0,
+    before: int = 0,
+    seconds: tuple[float, ...] = (0.0, 10.0),
+) -> str:
+    """What is shown last: at the first of the seconds nothing was done, at the last so much."""
+    monkeypatch.setattr("batchproc.cli.progress.time.monotonic", lambda: 100.0)
+    waiting = [Due(before, 0)] * (len(seconds) - 1) + [due]
+    progress = ProgressLine(lambda: waiting.pop(0))
+    lines = [progress._line(100.0 + second) for second in seconds[:-1]]
     for number in range(done):
         progress.observe(CLAIM, FAILED if number < failed else Completed(), 1.0)
-    progress._history = [(100.0, 0), (110.0, done)]
-    progress._waited = [(100.0, before)]
-    return progress._line()
+    lines.append(progress._line(100.0 + seconds[-1]))
+    return lines[-1]
 
 
-def test_it_says_what_runs_and_that_those_that_failed_are_among_those_done() -> None:
-    assert line_of(Due(0, 1)) == "0 done, 0.0/s, 1 running, 0 wait"
-    assert line_of(Due(40, 2), done=20) == "20 done, 2.0/s, 2 running, 40 wait"
-    followed = line_of(Due(40, 2), done=30, before=50)
+def test_it_says_what_runs_and_that_those_that_failed_are_among_those_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = partial(line_of, monkeypatch)
+    assert told(Due(0, 1)) == "0 done, 1 running, 0 wait"
+    assert told(Due(40, 2), done=20) == "20 done, 2.0/s, 2 running, 40 wait"
+    followed = told(Due(40, 2), done=30, before=50)
     assert followed == "30 done, 3.0/s, 2 running, 40 wait, about 40 s left", "each that ended brought two others"
-    assert line_of(Due(0, 1), done=5, failed=2) == "5 done (2 of them failed), 0.5/s, 1 running, 0 wait"
+    assert told(Due(0, 1), done=15, failed=2) == "15 done (2 of them failed), 1.5/s, 1 running, 0 wait"
+
+
+def test_no_rate_is_told_of_what_nobody_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = partial(line_of, monkeypatch)
+    assert told(Due(40, 2), done=20, before=60, seconds=(0.0, 1.0)) == "20 done, 2 running, 40 wait"
+    assert told(Due(0, 1), done=5) == "5 done, 1 running, 0 wait", "no half a job a second"
+    minute = tuple(range(0, 62, 2))
+    assert told(Due(0, 1), done=5, seconds=minute) == "5 done, 5.0/min, 1 running, 0 wait"
 
 
 @pytest.mark.parametrize("quiet", [False, True])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -43,12 +45,31 @@ def test_the_sessions_of_the_readme(tmp_path: Path, database_url: str) -> None:
     check_sessions(README, session_of(README, tmp_path, database_url))
 
 
+def test_the_link_gives_a_clone_its_name(tmp_path: Path) -> None:
+    """Where nothing is: a fresh home has neither the folder nor a PATH that leads there."""
+    [lines] = re.findall(r"(?:^ {4}.*\n)*^ {4}ln -s .*\n(?:^ {4}.*\n)*", README.read_text("utf-8"), re.MULTILINE)
+    launcher = tmp_path / "clone" / "bin" / "batchproc"
+    launcher.parent.mkdir(parents=True)
+    launcher.write_text("#!/bin/sh\necho started\n")
+    launcher.chmod(0o755)
+    (tmp_path / "home").mkdir()
+    ran = subprocess.run(
+        ["bash", "-ec", textwrap.dedent(lines) + "cd /\nbatchproc\n"],
+        cwd=tmp_path / "clone",
+        env={"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "started\n", "")
+
+
 def test_the_example_with_a_file(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = next(fence.text for fence in fences(HANDLERS) if "@handler" in fence.text)
     (tmp_path / "thumbnail_example.py").write_text(source, "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     entry = registry.load(["thumbnail_example"])["thumbnail"]
-    monkeypatch.setitem(entry.function.__globals__, "FOLDER", tmp_path)
+    monkeypatch.setitem(entry.function.__globals__, "FOLDER", tmp_path / "thumbnails")  # which nothing has made
     scan = tmp_path / "scan.png"
     save_png(letter(1, dpi=72, paragraphs=1).image, scan, dpi=72)
     with connect(database_url) as connection:
@@ -56,7 +77,7 @@ def test_the_example_with_a_file(database_url: str, tmp_path: Path, monkeypatch:
         made = Path(entry.function(ctx, entry.args_model(size=64)).path)
         assert made.read_bytes().startswith(b"\x89PNG")
         assert entry.function(ctx, entry.args_model(size=64)).path == str(made), "it is idempotent"
-    assert {path.name for path in tmp_path.glob("acme-*")} == {made.name}
+    assert {path.name for path in (tmp_path / "thumbnails").iterdir()} == {made.name}
 
 
 def test_the_example_of_the_handlers_page_opens_what_a_tenants_password_opens(

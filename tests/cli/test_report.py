@@ -292,7 +292,7 @@ def test_the_summary_of_a_run_is_what_its_json_says(
     assert failed[0].startswith("acme: 2 jobs failed: no_luck: see: batchproc jobs show ")
     assert [line.split(" (")[1] for line in failed[-2:]] == ["page 3 of 7)"] * 2
     assert codes == "failure codes: no_luck 2"
-    assert re.fullmatch(r"1 job in [\d.]+ m?s; 2 workers busy \d+% of the time", rates)
+    assert re.fullmatch(r"3 jobs in [\d.]+ m?s; 2 workers busy \d+% of the time", rates)
     assert re.fullmatch(r"run 1: 3 claimed, 1 completed, 2 discarded, 0 left, [\d.]+ s, exit 1", last)
 
     bench.enqueue(tenant, "t_quick")

@@ -46,12 +46,14 @@ def test_status_shows_the_slots_and_the_rate(bench: Bench, batchproc: Command) -
     [slot] = told["slots"]
     assert (slot["node_id"], slot["slot"], slot["job_id"]) == (str(node.node_id), 1, job_id)
     assert (slot["progress"], slot["resident_bytes"]) == ({"done": 17, "total": 40}, 64 << 20)
-    assert told["jobs_per_minute"] is None, "a node that has just begun has seen no minute"
+    of_nodes = [node["jobs_per_minute"] for node in told["nodes"]]
+    assert (told["jobs_per_minute"], of_nodes) == (None, [None]), "a node that has just begun has seen no minute"
     shown = batchproc("status").out
-    assert re.search(r"^3 jobs ended in the \d+(\.\d)? s since the first node began$", shown, re.MULTILINE)
+    assert re.search(r"^3 jobs ended in the \d+(\.\d)? m?s since the first node began$", shown, re.MULTILINE)
     assert re.search(r"\b(6[5-9]|[78]\d) s\b", shown), "it has been at it for 65 s when that was written"
     bench.connection.execute("update batchproc.nodes set started_at = started_at - interval '1 min'")
-    assert batchproc("status", "--json").json["jobs_per_minute"] == 12.0
+    told = batchproc("status", "--json").json
+    assert [told["jobs_per_minute"], *(node["jobs_per_minute"] for node in told["nodes"])] == [12.0, 12.0]
     shown = batchproc("status").out
     for known in ("17 of 40", "64 MiB", "12 jobs a minute, of the last minute"):
         assert known in shown

@@ -92,7 +92,7 @@ def test_totals_rates_and_the_time_left_are_above() -> None:
                     seconds_left=500.0)  # fmt: skip
     first, second = text(snapshot).splitlines()[:2]
     assert first.endswith("| 1 node, 2 of 4 slots busy | 12 jobs/min | 35 pages/min")
-    assert second == "100 waiting | 5 later | 2 running | oldest 2 h 02 min | about 8 min left"
+    assert second == "100 waiting | 5 later | 2 running | oldest 2 h 02 min | about 8 min 20 s left"
 
 
 def test_until_a_minute_was_seen_it_is_told_what_was_done_in_the_seconds_since() -> None:

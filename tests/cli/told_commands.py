@@ -45,7 +45,7 @@ def of_conf() -> Iterator[str]:
         if path.is_file():
             text = re.sub(r"(?<=\S)\n(?:# *| {8,})(?=\S)", " ", path.read_text("utf-8"))  # sentences over several lines
             for called in re.finditer(r"\bbatchproc +(?=([a-z-][^`\"(\n]*))", text):
-                if command := _longest(called[1]):
+                if command := longest(called[1]):
                     yield command
 
 
@@ -112,8 +112,12 @@ def _alone(line: str) -> str:
     return re.split(r"\s{2,}|\s[|>#]", line)[0].strip()
 
 
-def _longest(text: str) -> str | None:
-    """The command that ``text`` begins with, before it goes on as a sentence."""
+def longest(text: str) -> str | None:
+    """The command that ``text`` begins with, before it goes on as a sentence.
+
+    A sentence does not go on with an option: the command goes to the last one at least, right or wrong. Nor does it
+    with a word behind a group's name, where a command of that group is to stand.
+    """
     words: list[str] = []
     for word in text.split():
         if (bare := word.rstrip(",.;:\\")) in ("and", "batchproc") or not re.fullmatch(r"[\w./+-]+(?::\d\d)?", bare):
@@ -123,9 +127,11 @@ def _longest(text: str) -> str | None:
             break
     if not words or (words[0] not in cli.commands and not words[0].startswith("--")):
         return None
-    for end in range(len(words), 0, -1):
+    of_group = words[:2] if isinstance(cli.commands.get(words[0]), click.Group) else words[:1]
+    least = max(len(of_group), *(place + 1 for place, word in enumerate(words) if word.startswith("-")), 1)
+    for end in range(len(words), least, -1):
         line = " ".join(words[:end])
         error = shortcoming(line)
         if error is None or lacks_something(error):
             return line
-    return None
+    return " ".join(words[:least])

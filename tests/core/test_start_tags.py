@@ -70,7 +70,7 @@ def test_a_correction_is_as_if_it_had_been_known_from_the_start(steps: list[tupl
             history.lift(amount)
         assert history.tag.value == history.told_again
         assert history.tag.is_open == bool(history.running)
-        assert len(history.tag._epochs) <= len(history.running) + 1
+        assert history.tag.epochs <= len(history.running) + 1
 
 
 def test_what_was_charged_too_little_is_not_lost_when_its_owner_was_away() -> None:

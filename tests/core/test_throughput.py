@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchproc.core.throughput import LEAST_SECONDS, per, rate, seconds_left
+from batchproc.core.throughput import LEAST_SECONDS, Window, per, rate, seconds_left, tells
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,7 @@ def test_a_rate_is_told_in_the_smallest_unit_that_was_seen(number: int, seconds:
 @given(st.integers(0, 10**9), st.floats(0, 1e6), st.sampled_from([1.0, 60.0, 3600.0]))
 def test_nothing_is_told_that_is_more_than_what_was_done(number: int, seconds: float, unit: float) -> None:
     each = per(unit, number, seconds)
-    if seconds < LEAST_SECONDS:
-        assert each is None
+    assert (each is not None) is tells(unit, seconds) is (seconds >= LEAST_SECONDS and seconds >= unit)
     if each is not None:
         assert each <= number * (1 + 1e-9)
 
@@ -53,3 +52,22 @@ def test_nothing_is_told_that_is_more_than_what_was_done(number: int, seconds: f
 )
 def test_the_time_left_follows_from_how_fast_fewer_wait(waited: list[tuple[float, int]], left: float | None) -> None:
     assert seconds_left(waited) == left
+
+
+@given(st.lists(st.integers(0, 50), max_size=60), st.integers(1, 100))
+def test_a_window_spans_all_of_its_time_and_hardly_more(gaps: list[int], length: int) -> None:
+    """Times are whole numbers here, so that their differences are exact."""
+    window: Window[int] = Window(float(length))
+    assert window.seconds == 0.0
+    looks: list[tuple[float, int]] = []
+    now = 1000.0
+    for number, gap in enumerate(gaps):
+        now += gap
+        looks.append((now, number))
+        window.add(now, number)
+        kept = list(window.looks)
+        assert kept == looks[-len(kept) :], "none is lost but the oldest"
+        assert (window.first, window.last) == (kept[0][1], number)
+        assert window.seconds == now - kept[0][0]
+        assert window.seconds >= min(length, now - looks[0][0]), "as much as it can know"
+        assert now - kept[1][0] < length if len(kept) > 1 else True, "the second oldest alone would not do"

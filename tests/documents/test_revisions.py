@@ -131,13 +131,20 @@ def test_a_page_of_another_tenant_is_not_written(connection: Conn, revisions: Re
 def test_pages_are_counted_in_the_usage_of_the_day(connection: Conn, revisions: RevisionStore, document: int) -> None:
     revision_id = revisions.begin(connection, document, SPEC, attempt())
     assert revision_id is not None
-    for page, record in enumerate((PageRecord("ocr"), PageRecord("blank"), PageRecord("ocr")), start=1):
+    records = (
+        PageRecord("ocr", seconds=2.0),
+        PageRecord("blank", seconds=1.0),
+        PageRecord("ocr", seconds=3.0),
+        PageRecord("text", seconds=0.5),
+    )
+    for page, record in enumerate(records, start=1):
         revisions.start_page(connection, revision_id, page, attempt())
         revisions.finish_page(connection, revision_id, page, record)
     used = connection.execute(
-        "select kind, pages_text, pages_ocr, pages_blank, pages_failed from batchproc.usage_daily"
+        "select kind, pages_text, pages_ocr, pages_blank, pages_failed, pages_timed, seconds_ocr"
+        " from batchproc.usage_daily"
     ).fetchall()
-    assert used == [("ocr", 0, 2, 1, 0)]
+    assert used == [("ocr", 1, 2, 1, 0, 2, 5.0)]
 
 
 def test_the_completed_revision_becomes_current_and_says_what_the_document_is(

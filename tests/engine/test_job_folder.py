@@ -56,7 +56,12 @@ def restore_times(path: Path) -> None:
     """As of a backup that a job takes and plays back."""
     before = path.stat()
     probe = path.parent / "probe"
-    wait_until(lambda: probe.touch() or probe.stat().st_ctime_ns > before.st_ctime_ns, what="its next time")
+
+    def has_gone_on() -> bool:
+        probe.touch()
+        return probe.stat().st_ctime_ns > before.st_ctime_ns
+
+    wait_until(has_gone_on, what="the file system's next time")
     (path / "made").touch()
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 

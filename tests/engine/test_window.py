@@ -22,6 +22,7 @@ from batchproc.engine.counts import Counts
 from batchproc.engine.node import RunOptions, RunReport
 from batchproc.engine.stop import Stop
 from batchproc.engine.window import LEAVING, Window, WindowWatch, patience, window_until
+from batchproc.queue.nights import Paused
 from tests.engine.running import Bench, settings
 from tests.faults.command import started_run
 from tests.waiting import wait_until
@@ -138,16 +139,22 @@ def test_retries_after_the_window_are_not_waited_for(bench: Bench) -> None:
 
 
 def test_a_window_that_is_over_before_anything_began(bench: Bench) -> None:
-    job = bench.enqueue(bench.tenant("acme"), "t_quick")
+    tenant = bench.tenant("acme")
+    remember(bench, tenant, "t_quick", 50, 0.1)
+    job = bench.enqueue(tenant, "t_quick")
 
     report = bench.run(RunOptions(workers=1, window=window_until("+1s")))
 
     assert (report.exit_code, report.counts.claimed, report.window_ended, report.left) == (0, 0, True, 1)
+    assert report.nights_left is None, "any number of such nights would do nothing"
     assert bench.job(job)["attempt"] == 0
 
 
 def test_a_run_for_ever_goes_on_until_the_end_of_its_window(bench: Bench) -> None:
     bench.enqueue(bench.tenant("acme"), "t_quick")
+    paused = bench.tenant("paused")
+    bench.jobs.set_tenant(bench.connection, "paused", paused=True)
+    bench.enqueue(paused, "t_quick")
     done = "select from batchproc.processing_jobs where state = 'completed'"
     clock = Clock()
 
@@ -155,7 +162,9 @@ def test_a_run_for_ever_goes_on_until_the_end_of_its_window(bench: Bench) -> Non
         options = RunOptions(workers=1, window=Window(3600.0, clock, 3600.0, "then"), forever=True)
         report = bench.run(options)
 
-    assert (report.counts.completed, report.window_ended, report.left) == (1, True, 0)
+    assert (report.counts.completed, report.left) == (1, 1)
+    assert not report.window_ended, "it was done before, and what is left had nothing of the window"
+    assert report.paused == (Paused("paused", None, None, 1),)
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import batchproc
+from batchproc.core import kinds
 
 PACKAGE = Path(batchproc.__file__).parent
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
@@ -44,6 +45,25 @@ _OPENING = {
     "ocr/memory.py",
 }
 """Of the packages that know of documents, what opens files by name: originals, roots' markers, languages, /proc."""
+
+_STATEMENTS_OF_THE_QUEUE = {
+    "engine/tenant_names.py",
+    "engine/worker.py",
+    "handlers/resource_slots.py",
+    "ops/bench/database_costs.py",
+    "ops/bench/enqueue.py",
+}
+"""Outside the queue, what runs statements of its folder as they stand there, and not by its classes."""
+
+_LOOKING_AT_JOBS = {
+    "documents/sql/begun_pages.sql",
+    "documents/sql/show_ranges.sql",
+    "ops/metrics/sql/metrics_queue.sql",
+    "ops/sql/attempt_traces.sql",
+}
+"""Outside the queue, what reads its table of jobs; the benches measure it, and do as they like."""
+
+_KINDS = {kinds.OCR, kinds.CLASSIFY, kinds.WORKFLOW}
 
 _EXECUTING = {"execute", "executemany", "copy", "stream"}
 
@@ -165,3 +185,60 @@ def test_loguru_shows_no_values_in_tracebacks() -> None:
         words = {word.arg: ast.unparse(word.value) for word in node.keywords}
         assert words.get("diagnose") == "False", path
         assert words.get("backtrace") == "False", path
+
+
+def test_nobody_else_runs_the_statements_of_the_queue() -> None:
+    """A statement that moves or changes there is found by its class, not by whoever else has opened the folder."""
+    found = {
+        path
+        for path, tree in TREES.items()
+        for name, node in _calls(tree)
+        if name.rpartition(".")[2] == "SqlFolder" and ast.unparse(node.args[0]) == "'batchproc.queue'"
+    }
+    assert {path for path in found if not path.startswith("queue/")} == _STATEMENTS_OF_THE_QUEUE
+    assert len(found) > 20
+
+
+def test_the_table_of_jobs_is_the_queues() -> None:
+    files = [path.relative_to(PACKAGE).as_posix() for path in [*FILES, *PACKAGE.rglob("*.sql")] if _names_jobs(path)]
+    assert {path for path in files if not path.startswith(("queue/", "ops/bench/"))} == _LOOKING_AT_JOBS
+    assert len(files) > 50
+
+
+def _names_jobs(path: Path) -> bool:
+    return "processing_jobs" in path.read_text("utf-8")
+
+
+def test_built_in_kinds_are_named_in_one_place() -> None:
+    """Where a kind is told from others, made or defined; ``ocr`` is also a state of pages and a section."""
+    found = [
+        f"{path}:{node.lineno} {ast.unparse(node)[:80]}"
+        for path, tree in TREES.items()
+        if path != "core/kinds.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.Compare | ast.Call) and _names_kind(node)
+    ]
+    assert found == []
+
+
+def _names_kind(node: ast.Assign | ast.AnnAssign | ast.Compare | ast.Call) -> bool:
+    match node:
+        case (
+            ast.Assign(value=ast.Constant() | ast.Tuple() | ast.List() | ast.Set() as value)
+            | ast.AnnAssign(value=ast.Constant() as value)
+        ):
+            named = _strings(value)
+            return bool(named) and named <= _KINDS
+        case ast.Compare():
+            return "kind" in ast.unparse(node.left) and bool(_strings(*node.comparators) & _KINDS)
+        case ast.Call():
+            is_of_kinds = ast.unparse(node.func).rpartition(".")[2] in {"handler", "follow_up", "KindSpec"}
+            given = [word.value for word in node.keywords if word.arg in {"kind", "kinds"}]
+            return bool(_strings(*given, *(node.args[:1] if is_of_kinds else ())) & _KINDS)
+    return False
+
+
+def _strings(*nodes: ast.AST) -> set[str]:
+    """The texts that are written there, themselves or as the items of a list."""
+    listed = [item for node in nodes for item in (node, *getattr(node, "elts", ()))]
+    return {item.value for item in listed if isinstance(item, ast.Constant) and isinstance(item.value, str)}

@@ -16,7 +16,6 @@ import pytest
 from psycopg import sql
 
 from batchproc.api import Queue
-from batchproc.cli import main
 from batchproc.config import SettingsError, load
 from batchproc.core.errors import UsageError
 from batchproc.core.job import NewJob
@@ -26,6 +25,7 @@ from batchproc.ops import strict_json
 from batchproc.ops.enqueueing import parse_lines
 from batchproc.queue import hints
 from batchproc.yaml_lines import parse
+from tests.cli.shell import Shell
 from tests.engine.running import Bench, settings
 from tests.ocr import drawn
 
@@ -44,22 +44,16 @@ def _in_time() -> Iterator[None]:
     assert time.process_time() - started < SECONDS
 
 
-class Shell:
+class RefusingShell(Shell):
     def __init__(self, bench: Bench, capture: pytest.CaptureFixture[str]) -> None:
+        super().__init__(bench.url, capture)
         self.bench = bench
         self.tenant = bench.tenant("acme")
-        self._capture = capture
-
-    def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        """Exit code, stdout and stderr."""
-        self._capture.readouterr()
-        code = main.run(["--database", self.bench.url, *arguments])
-        return code, *self._capture.readouterr()
 
     def refuses(self, *arguments: str, about: str = "") -> None:
         """The command ends with a usage error of one line, and nothing was enqueued or stored."""
         before = self.bench.rows("select count(*) from batchproc.processing_jobs")
-        code, out, err = self(*arguments)
+        code, out, err = self.said(*arguments)
         which = [word[:60] for word in arguments]
         assert (code, out) == (2, ""), (which, err)
         assert err.startswith("batchproc: "), (which, err)
@@ -70,8 +64,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(bench: Bench, capfd: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(bench, capfd)
+def shell(bench: Bench, capfd: pytest.CaptureFixture[str]) -> RefusingShell:
+    return RefusingShell(bench, capfd)
 
 
 # -- YAML: settings, rules, variables
@@ -190,7 +184,7 @@ HOSTILE_JSON = {
 }
 
 
-def test_hostile_args_are_refused(shell: Shell) -> None:
+def test_hostile_args_are_refused(shell: RefusingShell) -> None:
     for text in HOSTILE_JSON.values():
         shell.refuses("enqueue", "t_none", "--force", "--tenant", "acme", "--args", text)
 
@@ -215,7 +209,7 @@ HOSTILE_LINES = [
 ]
 
 
-def test_hostile_lines_are_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_lines_are_refused(shell: RefusingShell, monkeypatch: pytest.MonkeyPatch) -> None:
     """By their number, and none of those before them is enqueued."""
     for line in HOSTILE_LINES:
         text = b'{"args": {}}\n\n' + line.encode("latin-1" if line == "\xff" else "utf-8") + b"\n"
@@ -268,13 +262,13 @@ MANIFEST_LINES = {
 }
 
 
-def test_hostile_manifest_lines_are_named_and_the_others_imported(shell: Shell, tmp_path: Path) -> None:
+def test_hostile_manifest_lines_are_named_and_the_others_imported(shell: RefusingShell, tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text("good")
     manifest = tmp_path / "manifest"
     lines = [line.encode("latin-1" if line == "\x80" else "utf-8") for line in MANIFEST_LINES.values()]
     manifest.write_bytes(b"\n".join([*lines, b'{"path": "good.txt"}']))
 
-    code, out, err = shell("import", "--tenant", "acme", "--manifest", str(manifest))
+    code, out, err = shell.said("import", "--tenant", "acme", "--manifest", str(manifest))
 
     assert code == 1
     assert "good.txt" in out
@@ -285,17 +279,17 @@ def test_hostile_manifest_lines_are_named_and_the_others_imported(shell: Shell, 
         assert line.isprintable()
 
 
-def test_a_manifest_that_is_none_is_given_up(shell: Shell, tmp_path: Path) -> None:
+def test_a_manifest_that_is_none_is_given_up(shell: RefusingShell, tmp_path: Path) -> None:
     many = tmp_path / "many"
     many.write_bytes(b"x\n" * 200_000)
-    code, out, _ = shell("import", "--tenant", "acme", "--json", "--manifest", str(many))
+    code, out, _ = shell.said("import", "--tenant", "acme", "--json", "--manifest", str(many))
     assert code == 1
     assert len(json.loads(out)["rejected"]) == 1001
-    code, out, _ = shell("import", "--tenant", "acme", "--json", "--manifest", "/dev/zero")
+    code, out, _ = shell.said("import", "--tenant", "acme", "--json", "--manifest", "/dev/zero")
     assert [rejected["failure_code"] for rejected in json.loads(out)["rejected"]] == ["invalid_line"]
 
 
-def test_applications_are_refused_what_cannot_be_stored(shell: Shell) -> None:
+def test_applications_are_refused_what_cannot_be_stored(shell: RefusingShell) -> None:
     queue = Queue(shell.bench.url)
     nested: list[Any] = []
     for _ in range(5000):
@@ -351,12 +345,14 @@ HOSTILE_ARGUMENTS = [
 ]
 
 
-def test_hostile_arguments_are_usage_errors(shell: Shell) -> None:
+def test_hostile_arguments_are_usage_errors(shell: RefusingShell) -> None:
     for arguments in HOSTILE_ARGUMENTS:
         shell.refuses(*arguments)
 
 
-def test_nothing_stored_controls_a_terminal(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_stored_controls_a_terminal(
+    shell: RefusingShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Titles, external ids and file names with escape sequences, in tables, in fields and as JSON."""
     name = f"{HOSTILE_TEXT}.pdf".replace("/", "")
     file = tmp_path / name
@@ -365,16 +361,16 @@ def test_nothing_stored_controls_a_terminal(shell: Shell, tmp_path: Path, monkey
     (tmp_path / "manifest").write_text(json.dumps(entry))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     printed = [
-        shell("import", "--tenant", "acme", "--manifest", str(tmp_path / "manifest")),
-        shell("import", "--tenant", "acme", str(file)),
-        *(shell(*command, *flag) for command in _LISTINGS for flag in ((), ("--json",))),
+        shell.said("import", "--tenant", "acme", "--manifest", str(tmp_path / "manifest")),
+        shell.said("import", "--tenant", "acme", str(file)),
+        *(shell.said(*command, *flag) for command in _LISTINGS for flag in ((), ("--json",))),
     ]
     for code, out, err in printed:
         assert code == 0, err
         assert (out + err).replace("\n", "").isprintable()
-    found = json.loads(shell("documents", "show", "1", "--json")[1])
+    found = json.loads(shell.said("documents", "show", "1", "--json")[1])
     assert (found["title"], found["external_id"]) == (HOSTILE_TEXT, HOSTILE_TEXT)
-    assert VISIBLE in shell("documents", "show", "1")[1]
+    assert VISIBLE in shell.said("documents", "show", "1")[1]
 
 
 _LISTINGS = (["documents", "list"], ["documents", "show", "1"], ["jobs", "list"], ["jobs", "show", "1"], ["status"])
@@ -383,7 +379,7 @@ _LISTINGS = (["documents", "list"], ["documents", "show", "1"], ["jobs", "list"]
 # -- rules
 
 
-def test_a_regex_that_never_ends_ends_its_attempt_alone(shell: Shell, tmp_path: Path) -> None:
+def test_a_regex_that_never_ends_ends_its_attempt_alone(shell: RefusingShell, tmp_path: Path) -> None:
     """Python's re has no bound of its own: no progress within stall_timeout, and the worker is replaced."""
     rules = tmp_path / "taxonomy"
     rules.mkdir()
@@ -395,7 +391,7 @@ def test_a_regex_that_never_ends_ends_its_attempt_alone(shell: Shell, tmp_path: 
     text = "a" * 60 + "!"
     (letters / "slow.pdf").write_bytes(drawn.pdf(drawn.PdfPage(drawn.shown(text))))
     (letters / "quick.pdf").write_bytes(drawn.pdf(drawn.PdfPage(drawn.shown("b"))))
-    assert shell("import", "--tenant", "acme", str(letters))[0] == 0
+    assert shell.said("import", "--tenant", "acme", str(letters))[0] == 0
 
     report = shell.bench.run(
         ocr={"languages": ["eng"]},
@@ -457,7 +453,7 @@ def test_a_forged_notice_is_no_more_than_a_hint(payload: str) -> None:
     assert not found
 
 
-def test_a_node_goes_on_after_forged_notices(shell: Shell) -> None:
+def test_a_node_goes_on_after_forged_notices(shell: RefusingShell) -> None:
     """They come from a handler, while the node listens; what it enqueues meanwhile is done."""
     job = shell.bench.enqueue(shell.tenant, "t_echo", {"word": "a"})
     notify = sql.SQL("select pg_notify('batchproc', {})")

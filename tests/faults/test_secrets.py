@@ -17,9 +17,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from batchproc import log
 from batchproc.cli import argv, main
 from batchproc.core.limits import DETAIL_CHARACTERS
+from batchproc.core.shown_text import redact
 from batchproc.database import connect
 from batchproc.embedded import EmbeddedServer
 from tests.database import new_home, remove_server
@@ -200,7 +200,7 @@ def test_the_log_of_a_worker_shows_no_value_of_a_variable(bench: Bench, tmp_path
     ],
 )
 def test_what_looks_like_a_secret_is_masked(text: str) -> None:
-    assert PASSWORD not in log.redact(text)
+    assert PASSWORD not in redact(text)
 
 
 # -- what is stored of errors

@@ -106,10 +106,11 @@ def test_a_pilot_that_nobody_has_the_languages_for_fails_no_document(connection:
 def give_up(document: LargeDocument) -> list[int]:
     """The jobs that are discarded because no node has their languages."""
     scope: dict[str, list[Any]] = {"tenant_ids": [], "kinds": [], "lanes": []}
+    run_id = document.node.start_run(document.connection, {})
     return [
         job.job_id
         for gap in document.node.gaps(document.connection, scope)
-        for job in document.node.give_up_unserved(document.connection, gap, run_id=None, limit=10)
+        for job in document.node.give_up_unserved(document.connection, gap, run_id=run_id, limit=10)
     ]
 
 

@@ -131,7 +131,7 @@ def test_first_use_installs_and_the_next_does_not(checkout: Checkout, tmp_path: 
     called = json.loads(first.stdout)
     assert called["arguments"] == ["run", "--tenant", "a b", ""]
     assert (called["prefix"], called["cwd"]) == (str(checkout.venv), "/")
-    assert first.stderr == f"batchproc: first use: installing into {checkout.venv} (about half a minute)\n"
+    assert first.stderr == f"batchproc: first use: installing into {checkout.venv} (a minute or two)\n"
     again = checkout.run()
     assert (again.returncode, again.stderr) == (0, "")
     assert checkout.installed == ["something>=1"]
@@ -174,6 +174,28 @@ def test_a_failed_installation_says_why_and_leaves_nothing(checkout: Checkout) -
     assert "ERROR: No matching distribution found for something\nbatchproc: could not install" in failed.stderr
     assert failed.stdout == ""
     assert list(checkout.repo.glob(".venv*")) == []
+
+
+def test_what_cannot_be_said_changes_no_exit_code(checkout: Checkout) -> None:
+    checkout.let_pip("fail")
+    failed = checkout.run("bash", "-c", '"$0" 2>/dev/full', checkout.repo / "bin" / "batchproc")
+    assert failed.returncode == 3
+    assert not checkout.venv.exists()
+
+
+@pytest.mark.parametrize(("closed", "streams"), [("2>&-", [2]), ("<&- 2>&-", [0, 2]), ("<&- >&- 2>&-", [0, 1, 2])])
+def test_a_stream_that_is_closed_is_not_the_next_file_that_is_opened(
+    checkout: Checkout, tmp_path: Path, closed: str, streams: list[int]
+) -> None:
+    (checkout.repo / "batchproc" / "__main__.py").write_text(
+        f"import os\nfound = [os.readlink(f'/proc/self/fd/{{number}}') for number in range(3)]\n"
+        f"open({str(tmp_path / 'found')!r}, 'w').write(chr(10).join(found))\nos.write(2, b'written')\n"
+    )
+    ran = checkout.run("bash", "-c", f'"$0" {closed}', checkout.repo / "bin" / "batchproc")
+    assert ran.returncode == 0, ran.stderr
+    found = (tmp_path / "found").read_text().splitlines()
+    assert [found[number] for number in streams] == ["/dev/null"] * len(streams)
+    assert found[1].startswith("pipe:") == (1 not in streams)
 
 
 def test_a_changed_project_is_installed_afresh(checkout: Checkout) -> None:

@@ -35,7 +35,7 @@ class Summary:
     codes: Counter[str]
     pages: int
     failed_pages: int
-    completed: int
+    ended: int
     workers: int
     busy: float
     run_id: int
@@ -65,7 +65,7 @@ def read_summary(text: str) -> Summary:
         codes=Counter({name: number for number, name in _pairs(codes[1], first="name")}),
         pages=_number(rates[1] or "0"),
         failed_pages=_number(rates[2] or "0"),
-        completed=_number(rates[3]),
+        ended=_number(rates[3]),
         workers=_number(rates[4]),
         busy=_number(rates[5]) / 100,
         run_id=_number(last[1]),

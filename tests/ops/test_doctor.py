@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -58,6 +59,7 @@ def test_a_healthy_database_is_found_healthy(check: Examine, database_url: str) 
     for name in ("database", "migrations"):
         found = check(name, database_url)
         assert (found.ok, found.advice) == (True, None), found
+    assert re.search(r"a round trip takes (?:<1 ms|\d+ ms|0\.\d s)", check("database", database_url).detail)
 
 
 def test_a_database_that_cannot_be_reached_fails_and_shows_no_password(check: Examine) -> None:

@@ -15,6 +15,7 @@ from batchproc.engine.counts import Counts
 from batchproc.engine.node import RunReport
 from batchproc.ops import summary
 from batchproc.ops.summary import Worked
+from batchproc.queue.nights import Paused
 
 
 def failure(**fields: Any) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def test_a_night_of_failures_fits_a_screen_of_24_lines_of_80_columns() -> None:
     text = "\n".join(shown)
     assert "its window ended before 61,300 jobs (61,000 ocr, 300 workflow) could be done:" in text
     assert "about 3\n  more such nights" in text or "about 3 more such nights" in text
-    assert "101,000 pages (31 failed), 3.5/s; 28,811 jobs, 1.0/s;" in text
+    assert "101,000 pages (31 failed), 3.5/s; 29,724 jobs, 1.0/s;" in text
     assert "8 workers busy 96%" in text
     assert text.endswith("exit 1")
 
@@ -245,6 +246,23 @@ def test_the_seconds_of_a_run_are_those_of_its_row() -> None:
     rates, run = summary.lines(report, [], (), done)
     assert rates == "2 jobs in 10 s; 2 workers busy 75% of the time"
     assert run.endswith("10 s, exit 0")
+
+
+def test_jobs_that_were_given_up_on_are_jobs_that_the_run_got_through() -> None:
+    rates = summary.lines(RunReport(1, Counts(claimed=1, discarded=1), 0, 2.0, 1), [], (), Worked(1, 0, 1.0, 1))[-2]
+    assert rates == "1 page and 1 job in 2.0 s; 1 worker busy 50% of the time"
+    counts = Counts(claimed=9, completed=30, discarded=20, cancelled=10, retried=5, snoozed=4, interrupted=3)
+    assert summary.lines(RunReport(1, counts, 0, 60.0, 1), [], (), Worked())[-2] == "60 jobs, 1.0/s"
+
+
+def test_what_a_person_has_paused_is_told_with_the_command_that_goes_on() -> None:
+    paused = (Paused(None, "classify", "x\x1b[2J\ny", 7), Paused("acme", None, None, 1), Paused(None, "ocr", None, 1))
+    told = summary.lines(RunReport(1, Counts(), 9, 1.0, 0, paused=paused), [], ())
+    assert told[:-1] == [
+        r"7 classify jobs left: the kind is paused (x\x1b[2J\ny): batchproc kinds set classify --resume",
+        "1 job of acme left: the tenant is paused: batchproc tenants set acme --resumed",
+        "1 ocr job left: the kind is paused: batchproc kinds set ocr --resume",
+    ]
 
 
 def test_a_command_within_a_sentence_is_not_broken_over_lines() -> None:

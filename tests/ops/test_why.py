@@ -203,13 +203,19 @@ def test_whose_turn_it_is_and_when() -> None:
     assert (
         answer(nodes=(replace(busy, jobs_per_minute=None),), ahead=Ahead(8, 0, 0, 0), seconds=None).expected_at is None
     )
+    begun = (replace(busy, jobs_per_minute=30.0), replace(busy, jobs_per_minute=None))
+    both = answer(nodes=begun, ahead=Ahead(10, 0, 0, 0), seconds=2.0)
+    assert both.expected_seconds == pytest.approx(0.4 + 10 * 0.4), "0.5 a second as one tells, 2 of four slots"
+    assert answer(nodes=begun, ahead=Ahead(10, 0, 0, 0), seconds=None).expected_seconds == pytest.approx(2 + 10 * 2)
+    idle = (replace(busy, jobs_per_minute=0.0), replace(busy, jobs_per_minute=None))
+    assert answer(nodes=idle, ahead=Ahead(8, 0, 0, 0), seconds=2.0).expected_seconds == pytest.approx(0.25 + 8 * 0.25)
     assert f"{MOST_AHEAD} jobs or more" in answer(ahead=Ahead(MOST_AHEAD, 0, 0, 0)).reasons[0].text
 
 
 def test_a_rate_says_when_the_next_token_is_there_and_slows_the_guess() -> None:
     found = answer(kind_rate=10 / 3600, token_seconds=90.0)
     assert codes(found) == ["rate", "next"]
-    assert "no faster than 10/h, the next in 2 min" in found.reasons[0].text
+    assert "no faster than 10/h, the next in 90 s" in found.reasons[0].text
     assert found.reasons[0].until == NOW + timedelta(seconds=90)
     assert found.expected_seconds == pytest.approx(92.0)
     assert answer(kind_rate=0.1, ahead=Ahead(6, 0, 0, 0)).expected_seconds == pytest.approx(62.0)

@@ -17,7 +17,7 @@ from batchproc.queue.choosing import ChosenJobs, JobFilter
 from batchproc.queue.inspection import Inspection
 from batchproc.testing.databases import Databases
 from tests.queue.helpers import Conn
-from tests.queue.plans import buffers, crowded_database, explained, indexes_of_jobs, nodes
+from tests.queue.plans import STATEMENTS, buffers, crowded_database, explained, indexes_of_jobs, nodes, touched
 
 CAMPAIGN = 2
 _CAMPAIGNS = "insert into batchproc.campaigns (command, documents) select 'import', 0 from generate_series(1, 40)"
@@ -69,7 +69,8 @@ PINS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "campaign_failed": (NEXT | FAILURES, {FAILED}),
     "campaign_failures": (ONE, {FAILED}),
     "campaign_left": (ONE, {WAITING, HELD, RUNNING}),
-    "finish_cancel": ({"campaign_ids": [CAMPAIGN]}, {WAITING, HELD, RUNNING}),
+    "finish_cancel": ({"campaign_ids": [CAMPAIGN]}, {WAITING, HELD, RUNNING, FAILED}),
+    "take_back_cancel": ({"campaign_ids": [CAMPAIGN]}, {FAILED}),
     "list_campaigns": (ONE | {"tenant": None, "before": None, "limit": 1}, {WAITING, HELD, RUNNING, DONE, FAILED}),
     "report_campaign": (ONE, {WAITING, HELD, RUNNING, DONE, FAILED}),
 }
@@ -161,6 +162,26 @@ def test_a_campaign_is_listed_by_ids_whatever_the_states(connection: Conn) -> No
     chosen = ChosenJobs("batchproc", connection, wanted)
     assert [job_id for some in chosen.slices() for job_id in some] == [job_id for job_id, _ in expected]
     assert sum(group["jobs"] for group in chosen.groups()) == len(expected)
+
+
+@pytest.mark.parametrize("campaign_id", [CAMPAIGN, None])
+def test_of_no_state_nothing_is_chosen_and_a_listing_without_states_shows_all(
+    connection: Conn, campaign_id: int | None
+) -> None:
+    chosen = ChosenJobs("batchproc", connection, JobFilter((), tenant_id=1, campaign_id=campaign_id))
+    assert (list(chosen.slices()), chosen.groups()) == ([], [])
+    listed = Inspection("batchproc").jobs(connection, states=(), campaign_id=campaign_id, limit=1500)
+    assert {"running", "completed", "discarded"} <= {row["state"] for row in listed}
+
+
+def test_the_look_at_the_nights_looks_a_campaign_up_once_and_not_for_each_of_its_jobs(connection: Conn) -> None:
+    values: dict[str, Any] = {"asked": "{}", "tenant_ids": [], "kinds": [], "lanes": []}
+    row = connection.execute(b"explain (analyze, buffers, format json) " + STATEMENTS["night"], values).fetchone()
+    assert row is not None
+    looks = [node for node in nodes(row[0][0]["Plan"]) if node.get("Relation Name") == "campaigns"]
+    assert looks
+    assert sum(touched(node) for node in looks) < 500
+    assert sum(node["Actual Loops"] for node in looks) <= 41, "those of the campaigns, and of no campaign"
 
 
 @pytest.mark.parametrize("after", [0, 40_000])

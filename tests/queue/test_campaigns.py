@@ -8,6 +8,7 @@ from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState, NewJob
 from batchproc.queue import campaigns
 from batchproc.queue.campaign_listing import Campaign, CampaignListing, LeftJobs, Pace
+from batchproc.queue.changing import Changing
 from tests.queue.helpers import (
     CAMPAIGNS,
     STORE,
@@ -85,6 +86,19 @@ def test_a_document_is_left_while_any_job_of_it_is(connection: Conn) -> None:
     assert dict(found.jobs) == counts | {JobState.CANCELLED: 1}
     [failure] = LISTING.failures(connection, made)
     assert (failure.tenant, failure.kind, failure.failure_code, failure.jobs) == ("acme", "work", "own_code", 1)
+
+
+def test_of_what_completed_before_it_was_stopped_nothing_is_cancelled(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    made = begin(connection, 1)
+    claim = running(connection, node, tenant, campaign_id=made)
+    CAMPAIGNS.fill(connection, made)
+    CAMPAIGNS.mark_cancelled(connection, made, cancelled=True)
+    assert look(connection, made).state == "cancelling"
+    node.settle(connection, [ended(claim)])
+    node.put_right(connection)
+    found = look(connection, made)
+    assert (found.state, found.cancelled_at, found.cancelling) == ("done", None, False)
 
 
 def test_what_gave_way_to_another_job_is_neither_cancelled_nor_left(connection: Conn) -> None:
@@ -225,18 +239,30 @@ def test_usage_of_the_last_days_is_summed_by_tenant_and_kind(connection: Conn) -
     tenant = add_tenant(connection)
     connection.execute(
         """
-        insert into batchproc.usage_daily (tenant_id, day, kind, worker_seconds, completed, discarded, pages_text,
-                                           pages_ocr, pages_blank, pages_failed)
-        select %s, (clock_timestamp() at time zone 'UTC')::date - age, 'work', 10, 4, 1, 3, 5, 2, 1
+        insert into batchproc.usage_daily (tenant_id, day, kind, worker_seconds, attempts, completed, discarded,
+                                           pages_text, pages_ocr, pages_blank, pages_failed, pages_timed, seconds_ocr)
+        select %s, (clock_timestamp() at time zone 'UTC')::date - age, 'work', 10, 9, 4, 1, 3, 5, 2, 1, 4, 7.5
         from unnest(array[0, 29, 30]) age
         """,
         [tenant],
     )
     [used] = LISTING.past(connection, 30)
-    assert used == (tenant, "work", 20.0, 10, 6, 4, 12)
+    assert used == (tenant, "work", 20.0, 8, 10, 6, 4, 12, 8, 15.0)
     assert LISTING.slots(connection) == 0
     join(connection)
     assert LISTING.slots(connection) == one(connection, "select slots from batchproc.nodes")
+
+
+def test_jobs_that_are_given_up_on_by_hand_make_no_average_smaller(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    for code in (None, "own_code"):
+        job = running(connection, node, tenant, max_attempts=1)
+        node.settle(connection, [ended(job, None if code is None else failed(code=code))])
+    waiting = [enqueue(connection, tenant) for _ in range(9)]
+    Changing("batchproc").discard(connection, waiting, failing_kinds=(), told={})
+    assert one(connection, "select sum(discarded) from batchproc.usage_daily") == 10, "they count as given up on"
+    [used] = LISTING.past(connection, 30)
+    assert (used.completed, used.jobs) == (1, 2)
 
 
 def test_failed_jobs_come_in_batches_and_by_code(connection: Conn, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ from tests.queue.helpers import (
 )
 
 LIVE = LiveInspection("batchproc")
+_A_MINUTE_AGO = "update batchproc.nodes set started_at = started_at - interval '1 min'"
 SLOT_KEYS = {
     "node_id", "host", "slot", "worker_pid", "job_id", "tenant", "kind", "document_id", "attempt", "seconds",
     "resident_bytes", "running", "progress",
@@ -131,9 +132,11 @@ def test_a_node_that_is_not_known_cannot_write(connection: Conn) -> None:
 def test_nodes_tell_how_fast_they_work(connection: Conn) -> None:
     node, silent = join(connection), join(connection)
     write(connection, node)
-    told = {row["node_id"]: row for row in Inspection("batchproc").nodes(connection)}
-    assert (told[node.node_id]["jobs_per_minute"], told[node.node_id]["ended"]) == (12.5, 3)
-    assert told[silent.node_id]["jobs_per_minute"] is None
+    for rate in (None, 12.5):
+        told = {row["node_id"]: row for row in Inspection("batchproc").nodes(connection)}
+        assert (told[node.node_id]["jobs_per_minute"], told[node.node_id]["ended"]) == (rate, 3)
+        assert told[silent.node_id]["jobs_per_minute"] is None
+        connection.execute(_A_MINUTE_AGO)  # before that a node of some releases told one, too
 
 
 # -- how much was done
@@ -261,21 +264,19 @@ def test_a_run_goes_on_as_long_as_its_node_lives(connection: Conn) -> None:
 def test_the_longest_wait_is_of_what_should_not_wait(connection: Conn) -> None:
     tenant, paused = add_tenant(connection), add_tenant(connection, "paused")
     connection.execute("update batchproc.tenants set paused = true where tenant_id = %s", [paused])
-    campaign = one(connection, "insert into batchproc.campaigns (command) values ('x') returning campaign_id")
-    ids = [
-        enqueue(connection, tenant),
-        enqueue(connection, tenant, campaign_id=campaign),
-        enqueue(connection, paused),
-    ]
-    for hours, job_id in zip((1, 50, 60), ids, strict=True):
+    begin = "insert into batchproc.campaigns (command) values (%s) returning campaign_id"
+    ids = [enqueue(connection, tenant), enqueue(connection, paused)]
+    for command in ("reprocess --all", "reprocess", "import /scans/reprocess --tenant acme"):
+        ids.append(enqueue(connection, tenant, campaign_id=one(connection, begin, [command])))
+    for hours, job_id in zip((1, 60, 50, 40, 2), ids, strict=True):
         connection.execute(
             "update batchproc.processing_jobs set run_at = clock_timestamp() - make_interval(hours => %s)"
             " where job_id = %s",
             [hours, job_id],
         )
     night = look_at_night(connection, "batchproc")
-    assert night.waiting == 2
-    assert 3600 <= night.longest_wait < 3700
+    assert night.waiting == 4
+    assert 7200 <= night.longest_wait < 7300, "that of the import"
 
 
 # -- what a job waits for
@@ -323,7 +324,10 @@ def test_the_facts_of_a_running_job_and_of_nodes(connection: Conn) -> None:
     assert (found.job.node_alive, found.job.slot, found.job.worker_pid) == (True, 1, 4711)
     assert found.ahead is None
     [facts] = found.nodes
-    assert (facts.running, facts.slots, facts.jobs_per_minute) == (1, 2, 12.5)
+    assert (facts.running, facts.slots, facts.jobs_per_minute) == (1, 2, None)
+    connection.execute(_A_MINUTE_AGO)
+    [facts] = look_at_waiting(connection, "batchproc", claim.job_id).nodes
+    assert facts.jobs_per_minute == 12.5
     assert facts.serves(found.job)
     other = add_tenant(connection, "other")
     assert not facts.serves(look_at_waiting(connection, "batchproc", enqueue(connection, other)).job)

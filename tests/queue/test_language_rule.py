@@ -95,6 +95,7 @@ def test_what_is_given_up_is_what_no_single_node_can_do(connection: Conn, jobs: 
         with connection.transaction(force_rollback=True):
             store, _ = joined(connection, *first), joined(connection, *second)
             gaps = store.gaps(connection, EVERYTHING)
-            taken = [store.give_up_unserved(connection, gap, run_id=None, limit=100) for gap in gaps]
+            run_id = store.start_run(connection, {})
+            taken = [store.give_up_unserved(connection, gap, run_id=run_id, limit=100) for gap in gaps]
         assert {job.job_id for found in taken for job in found} == expected, (first, second)
         assert all(taken), "each gap can be taken"

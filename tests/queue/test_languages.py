@@ -64,10 +64,11 @@ def claimed(connection: Conn, store: NodeStore, tenant: int, *, limited: bool = 
 
 
 def given_up(connection: Conn, store: NodeStore, run_id: int | None = None) -> list[Unserved]:
+    told_by = store.start_run(connection, {}) if run_id is None else run_id
     return [
         found
         for gap in store.gaps(connection, ALL)
-        for found in store.give_up_unserved(connection, gap, run_id=run_id, limit=100)
+        for found in store.give_up_unserved(connection, gap, run_id=told_by, limit=100)
     ]
 
 
@@ -292,7 +293,8 @@ def test_without_a_live_node_nothing_is_given_up(connection: Conn) -> None:
     enqueue(connection, tenant, **asking("fra"))
     expire(connection, store)
     assert given_up(connection, store) == []
-    assert store.give_up_unserved(connection, Gap("work", ("fra",), 1, tenant), run_id=None, limit=10) == []
+    run_id = store.start_run(connection, {})
+    assert store.give_up_unserved(connection, Gap("work", ("fra",), 1, tenant), run_id=run_id, limit=10) == []
 
 
 def test_one_node_must_have_all_that_a_job_needs(connection: Conn) -> None:

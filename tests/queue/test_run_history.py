@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from batchproc.core.job import Claim, JobState, KindSpec, Lane
-from batchproc.core.outcome import Completed, ErrorClass, Outcome
+from batchproc.core.outcome import Completed, ErrorClass, Failed, Outcome
 from batchproc.core.transition import completed
 from batchproc.engine.counts import Counts
 from batchproc.queue.changing import Changing
@@ -260,6 +260,34 @@ def test_failures_stand_together_by_tenant_and_code_worst_first(night: Night) ->
     without = HISTORY.failures(night.connection, run_id=night.run_id, partial=False, groups=9, examples=1)
     assert {row["state"] for row in without} == {"discarded"}
     assert HISTORY.failures(night.connection, run_id=night.run_id + 1, partial=True, groups=9, examples=1) == []
+
+
+def test_what_no_handler_has_named_is_told_by_where_it_happened(night: Night) -> None:
+    tenant = add_tenant(night.connection)
+    causes = {
+        "internal_error": Failed(ErrorClass.PERMANENT, "internal_error", "ValueError at scan.py:12"),
+        "undeclared": Failed(ErrorClass.PERMANENT, "internal_error", "Failure at a.py:3", "an undeclared code"),
+        "poison": Failed(ErrorClass.CRASHED, "poison", "killed by signal 11"),
+        "lost": Failed(ErrorClass.LEASE_EXPIRED, "lease_expired"),
+        "encrypted": Failed(ErrorClass.PERMANENT, "encrypted", "Failure at ocr.py:99"),
+    }
+    jobs = {name: night.do(tenant, outcome=outcome).job_id for name, outcome in causes.items()}
+    night.connection.execute("update batchproc.processing_jobs set state = 'discarded', finished_at = now()")
+    for code, names in {"internal_error": ("internal_error", "undeclared"), "poison": ("poison", "lost")}.items():
+        night.connection.execute(
+            "update batchproc.processing_jobs set failure_code = %s where job_id = any(%s)",
+            [code, [jobs[name] for name in names]],
+        )
+
+    rows = HISTORY.failures(night.connection, run_id=night.run_id, partial=False, groups=9, examples=9)
+
+    assert {name: row["detail"] for row in rows for name, job_id in jobs.items() if job_id == row["job_id"]} == {
+        "internal_error": "ValueError at scan.py:12",
+        "undeclared": "Failure at a.py:3: an undeclared code",
+        "poison": "killed by signal 11",
+        "lost": "its node was lost",
+        "encrypted": None,
+    }
 
 
 def test_partial_documents_are_those_that_the_run_counted_whatever_became_of_them(night: Night) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from batchproc.cli import main
 from batchproc.database import connect
 from batchproc.documents.store import DocumentStore
 from batchproc.queue import migrate
 from batchproc.queue.changing import Changing
 from batchproc.queue.store import JobStore
+from tests.cli.shell import Shell
 from tests.engine.running import Bench
 from tests.handlers.running_job import Conn
 from tests.ocr import drawn
@@ -103,19 +102,6 @@ def test_older_nodes_can_live_with_what_the_newer_schemas_have_changed(
         and (nullable, default, generated, identity) == ("NO", None, "NEVER", "NO")
     ]
     assert demanding == []
-
-
-class Shell:
-    def __init__(self, url: str, capture: pytest.CaptureFixture[str]) -> None:
-        self._url = url
-        self._capture = capture
-
-    def json(self, *arguments: str) -> Any:
-        self._capture.readouterr()
-        code = main.run(["--database", self._url, *arguments, "--json"])
-        out, err = self._capture.readouterr()
-        assert code == 0, err
-        return json.loads(out)
 
 
 @pytest.mark.parametrize(

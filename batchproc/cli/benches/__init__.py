@@ -1,4 +1,4 @@
-"""The benches, a file each: ``bench NAME`` is the ``command`` of the module NAME here.
+"""Each module here is a bench: ``bench NAME`` runs the ``command`` of the module NAME.
 
 What a bench does is imported when it runs: these modules are read all of them for any.
 """

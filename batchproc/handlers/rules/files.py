@@ -12,10 +12,10 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Generic
 
+from batchproc.core.shown_text import one_line
 from batchproc.handlers.errors import Failure
 from batchproc.handlers.rules.model import RuleType, Versioned
 from batchproc.handlers.rules.reading import MAX_FILE_BYTES, RuleFile, read
-from batchproc.log import one_line
 from batchproc.packaged import packaged_conf
 
 MAX_CACHED_FILES = 256

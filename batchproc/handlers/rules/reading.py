@@ -13,8 +13,8 @@ from typing import Any, Generic, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from batchproc.core.shown_text import one_line
 from batchproc.handlers.rules.model import RuleFileContent, RuleType, Versioned
-from batchproc.log import one_line
 from batchproc.yaml_lines import Key, Parsed, dotted, parse
 
 MAX_FILE_BYTES = 1_000_000

@@ -15,6 +15,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
+from batchproc.core.kinds import WORKFLOW
 from batchproc.core.languages import AUTO
 from batchproc.core.limits import CODE
 from batchproc.documents.languages import split_languages
@@ -172,7 +173,7 @@ class Enqueue(Strict):
 
     @model_validator(mode="after")
     def _ends(self) -> Enqueue:
-        if self.kind == "workflow" or "trigger" in self.args:
+        if self.kind == WORKFLOW or "trigger" in self.args:
             raise wrong("must not lead to workflow again: neither kind workflow nor an arg named trigger")
         try:
             length = len(json.dumps(self.args, allow_nan=False))

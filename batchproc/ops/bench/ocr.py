@@ -27,6 +27,7 @@ from statistics import fmean, median
 from typing import Any
 
 from batchproc.core.errors import EnvironmentFault
+from batchproc.core.kinds import OCR
 from batchproc.core.languages import wanted
 from batchproc.documents.store import DocumentStore
 from batchproc.engine.node import RunOptions
@@ -45,7 +46,7 @@ from batchproc.ops.bench.schema import (
     Urls,
     bench_schema,
 )
-from batchproc.ops.importing import KIND, Imported, ImportOptions, import_paths
+from batchproc.ops.importing import Imported, ImportOptions, import_paths
 from batchproc.ops.stopped import Stopped, ended_by_sigterm
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.store import JobStore, Tenant
@@ -175,8 +176,8 @@ def bench_ocr(
 def _through_batchproc(settings: Settings, urls: Urls, pages: Pages, workers: int, observe: Observe) -> Side:
     with bench_schema(settings, urls, pool=settings.pool.model_copy(update={"nice": 0})) as schema:
         tenant, warm_up, measured = _imported(schema, pages)
-        schema.run(RunOptions(workers=workers, scope=Scope(kinds=frozenset([KIND]))), observe)
-        seconds = schema.seconds(KIND, len(measured))
+        schema.run(RunOptions(workers=workers, scope=Scope(kinds=frozenset([OCR]))), observe)
+        seconds = schema.seconds(OCR, len(measured))
         store = DocumentStore(schema.name, tenant_id=tenant.tenant_id)
         inspection = Inspection(schema.name)
         with schema.connect() as connection:
@@ -191,7 +192,7 @@ def _through_batchproc(settings: Settings, urls: Urls, pages: Pages, workers: in
 def _imported(schema: BenchSchema, pages: Pages) -> tuple[Tenant, list[Imported], list[Imported]]:
     jobs = JobStore(schema.name)
     documents = DocumentStore(schema.name, tenant_id=None)
-    options = ImportOptions(spec=registry.for_settings(schema.settings)[KIND].spec)
+    options = ImportOptions(spec=registry.for_settings(schema.settings)[OCR].spec)
     with schema.connect() as connection:
         tenant = jobs.add_tenant(connection, "bench")
 

@@ -22,6 +22,7 @@ from typing import Any
 from PIL import Image
 
 from batchproc.core.errors import EnvironmentFault, UsageError
+from batchproc.core.kinds import OCR
 from batchproc.database import SqlFolder
 from batchproc.documents.store import DocumentStore
 from batchproc.engine.node import RunOptions
@@ -32,7 +33,7 @@ from batchproc.ops.bench.loop import DPI
 from batchproc.ops.bench.ocr import bare_loops
 from batchproc.ops.bench.ocr_pages import Page, Pages, draw
 from batchproc.ops.bench.schema import WARM_UP_PRIORITY, BenchSchema, Observe, Tell, Urls, bench_schema
-from batchproc.ops.importing import KIND, Imported, ImportOptions, import_paths
+from batchproc.ops.importing import Imported, ImportOptions, import_paths
 from batchproc.ops.stopped import Stopped, ended_by_sigterm
 from batchproc.queue.store import JobStore
 from batchproc.settings import Settings
@@ -157,7 +158,7 @@ def _read(settings: Settings, urls: Urls, document: Path, pages: Pages, workers:
     with bench_schema(settings, urls, pool=settings.pool.model_copy(update={"nice": 0})) as schema:
         documents = DocumentStore(schema.name, tenant_id=None)
         jobs = JobStore(schema.name)
-        spec = registry.for_settings(schema.settings)[KIND].spec
+        spec = registry.for_settings(schema.settings)[OCR].spec
         with schema.connect() as connection:
             tenant = jobs.add_tenant(connection, "bench")
             warm_up = ImportOptions(spec=spec, priority=WARM_UP_PRIORITY)
@@ -167,7 +168,7 @@ def _read(settings: Settings, urls: Urls, document: Path, pages: Pages, workers:
                 connection, documents, jobs, tenant, [os.fsencode(document)], ImportOptions(spec=spec)
             )
         assert isinstance(large, Imported), "it was drawn a moment ago"
-        schema.run(RunOptions(workers=workers, scope=Scope(kinds=frozenset([KIND]))), observe)
+        schema.run(RunOptions(workers=workers, scope=Scope(kinds=frozenset([OCR]))), observe)
         return _seconds(schema, large.document_id)
 
 
@@ -175,7 +176,7 @@ def _seconds(schema: BenchSchema, document_id: int) -> float:
     statement = SqlFolder("batchproc.ops.bench", schema.name)["bench_document_times"]
     with schema.connect() as connection:
         status = DocumentStore(schema.name, tenant_id=None).load(connection, document_id).status
-        row = connection.execute(statement, {"kind": KIND, "document_id": document_id}).fetchone()
+        row = connection.execute(statement, {"kind": OCR, "document_id": document_id}).fetchone()
     assert row is not None
     if status != "completed":
         raise Stopped(f"the bench was stopped before its document was read ({row[0]} jobs were done)")

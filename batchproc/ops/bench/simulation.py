@@ -25,9 +25,9 @@ from typing import NamedTuple
 from batchproc.core.backoff import backoff
 from batchproc.core.fairness import FairShare, Queue, Turn
 from batchproc.core.job import KindSpec, Lane
+from batchproc.core.kinds import CLASSIFY, OCR
 from batchproc.ops.bench.simulation_load import Load
 
-OCR, CLASSIFY = "ocr", "classify"
 _LEAST_CORES = 0.05
 _SPEC = KindSpec(OCR)
 

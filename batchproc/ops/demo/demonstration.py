@@ -20,6 +20,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.core.job import Claim
+from batchproc.core.kinds import OCR
 from batchproc.core.outcome import Completed, Failed, Outcome
 from batchproc.documents.listing import DocumentListing
 from batchproc.documents.store import DocumentStore
@@ -28,7 +29,7 @@ from batchproc.engine.ready import Scope
 from batchproc.handlers import registry
 from batchproc.ops.demo.documents import MANIFEST, MARK, TENANTS, DemoDocument, draw
 from batchproc.ops.demo.report import DemoReport, Processed, report
-from batchproc.ops.importing import KIND, Imported, ImportOptions, import_manifest
+from batchproc.ops.importing import Imported, ImportOptions, import_manifest
 from batchproc.queue.inspection import Inspection
 from batchproc.queue.store import JobStore, Tenant
 from batchproc.settings import Settings, Storage, Taxonomy, Workflows
@@ -128,7 +129,7 @@ class Demo:
             ) from None
 
     def _import(self, connection: Connection[TupleRow], tenant: Tenant, folder: Path) -> list[Imported]:
-        spec = registry.for_settings(self._settings)[KIND].spec
+        spec = registry.for_settings(self._settings)[OCR].spec
         options = ImportOptions(roots=(os.fsencode(folder),), spec=spec)
         manifest = os.fsencode(folder / tenant.slug / MANIFEST)
         outcomes = import_manifest(connection, self._documents, self._jobs, tenant, manifest, options)

@@ -8,13 +8,14 @@ from statistics import median
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from batchproc.core.durations import duration
 from batchproc.database import SqlFolder, connect, is_pooled, redacted
 from batchproc.ops.doctor.findings import Findings, Patient
 
 LEAST_SERVER = 14
 CONNECT_SECONDS = 5
 _PINGS = 5
-_SLOW_PING_MS = 20.0
+_SLOW_PING = 0.02
 # Of a node beside its workers: the dispatcher, the lease, housekeeping, and the line of progress.
 _OF_A_NODE = 4
 
@@ -22,13 +23,13 @@ _OF_A_NODE = 4
 def check_database(patient: Patient, findings: Findings) -> None:
     """The server is new enough and near, can be written to, and has connections for every worker."""
     with connect(patient.database_url(), connect_timeout=CONNECT_SECONDS) as connection:
-        milliseconds = _round_trip_ms(connection)
+        round_trip = _round_trip(connection)
         version = connection.info.server_version // 10_000
         sort = "the embedded" if patient.embedded_folder is not None else redacted(patient.known_url)
-        findings.note(f"PostgreSQL {version} ({sort}), a round trip takes {milliseconds:.1f} ms")
+        findings.note(f"PostgreSQL {version} ({sort}), a round trip takes {duration(round_trip)}")
         if version < LEAST_SERVER:
             findings.fault(f"PostgreSQL {version} is too old", f"use PostgreSQL {LEAST_SERVER} or newer")
-        if milliseconds > _SLOW_PING_MS:
+        if round_trip > _SLOW_PING:
             findings.warning("the database is far away", "every job takes some round trips: run closer to it")
         _check_writable(connection, findings)
         if connection.pooled:
@@ -87,13 +88,14 @@ def _check_direct(patient: Patient, findings: Findings) -> None:
             findings.note("database.direct_url can be reached too")
 
 
-def _round_trip_ms(connection: Connection[TupleRow]) -> float:
+def _round_trip(connection: Connection[TupleRow]) -> float:
+    """In seconds."""
     times = []
     for _ in range(_PINGS):
         started = time.perf_counter()
         connection.execute("select 1")
         times.append(time.perf_counter() - started)
-    return median(times) * 1000
+    return median(times)
 
 
 def _sql() -> SqlFolder:

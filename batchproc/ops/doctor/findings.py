@@ -10,7 +10,7 @@ import psycopg
 from loguru import logger
 
 from batchproc.core.errors import BatchprocError
-from batchproc.log import one_line, redact
+from batchproc.core.shown_text import one_line, redact
 from batchproc.settings import Settings
 
 

@@ -59,7 +59,7 @@ def gather_run(connection: Connection[TupleRow], schema: str, run_id: int | None
             else f"there is no run {run_id}, or it is so old that it was pruned",
             "see: batchproc report --list",
         )
-    until = run["finished_at"] or run["now"]
+    until = run["until"]
     counts = {name: jobs for name, jobs in (run["counts"] or {}).items() if type(jobs) is int}
     subject = Subject(
         name=f"run {run['run_id']}",
@@ -90,7 +90,8 @@ def gather_campaign(connection: Connection[TupleRow], schema: str, campaign_id: 
     found = history.campaign(connection, campaign_id)
     if found is None:
         raise UsageError(f"there is no campaign {campaign_id}", "see: batchproc campaigns list")
-    until = found["finished_at"] or found["now"]
+    # A clock that was set back since has it end before it began.
+    until = max(found["started_at"], found["finished_at"] or found["now"])
     subject = Subject(
         name=f"campaign {campaign_id}",
         id=campaign_id,
@@ -136,7 +137,8 @@ def _report(subject: Subject, attempts: Attempts, failures: Sequence[dict[str, A
 
 def _with_pruned(subject: Subject, attempts: int) -> Subject:
     known = subject.counts.get("claimed", 0)
-    is_over = subject.command is None and not subject.goes_on
+    # Where the clock was set back, attempts of the run may seem to have ended before it began.
+    is_over = subject.command is None and not subject.goes_on and not subject.clock_set_back
     return replace(subject, pruned=max(0, known - attempts)) if is_over else subject
 
 

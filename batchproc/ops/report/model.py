@@ -19,7 +19,7 @@ class Subject:
         name: ``run 12`` or ``campaign 3``.
         command: what made the campaign, None of a run.
         finished_at: None while it goes on, or when nobody noted its end; ``goes_on`` tells these apart.
-        seconds: from its start to its end, or to now.
+        seconds: from its start to its end, or to now; to the end of the last attempt of a run whose end nobody noted.
         slots: how many jobs a run could work on at a time; None of a campaign, and of a run of an older release.
         counts: jobs by what became of them; of a run also attempts, as its summary has them.
         left: jobs that still wait or run; None of a run that has not said so yet.
@@ -38,6 +38,11 @@ class Subject:
     counts: Mapping[str, int]
     left: int | None
     pruned: int = 0
+
+    @property
+    def clock_set_back(self) -> bool:
+        """Whether it ended, by the clock, before it began, or before something of it did."""
+        return self.finished_at is not None and (self.finished_at - self.started_at).total_seconds() < self.seconds
 
 
 @dataclass(frozen=True)

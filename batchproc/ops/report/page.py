@@ -9,7 +9,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from batchproc.core.durations import duration
-from batchproc.log import one_line
+from batchproc.core.shown_text import one_line
 from batchproc.ops.report.charts import charts
 from batchproc.ops.report.model import Report
 from batchproc.ops.report.words import group_title, head, retaken, verdict

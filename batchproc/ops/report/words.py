@@ -13,7 +13,8 @@ def verdict(report: Report) -> str:
     if subject.goes_on:
         return f"It goes on since {duration(subject.seconds)}."
     if subject.command is None and subject.finished_at is None:
-        return "It never said that it ended: its node was killed, or lost the database."
+        last = f" Its last attempt ended after {duration(subject.seconds)}." if subject.seconds else ""
+        return f"It never said that it ended: its node was killed, or lost the database.{last}"
     took = f"It took {duration(subject.seconds)}"
     return f"{took}." if subject.exit_code is None else f"{took} and ended with exit code {subject.exit_code}."
 

@@ -175,3 +175,9 @@ create function batchproc.run_covers(scope jsonb, asked jsonb) returns boolean i
         where jsonb_array_length(coalesce(scope -> part, '[]')) > 0
           and not (jsonb_array_length(coalesce(asked -> part, '[]')) > 0 and scope -> part @> (asked -> part)))
 $$;
+
+-- How long recognising takes, apart from text layers, which take next to no time: seconds_ocr are those of pages_timed
+-- pages. The pages_ocr of before, and those that nodes of older releases read, are not among these.
+alter table batchproc.usage_daily
+    add column pages_timed bigint not null default 0,
+    add column seconds_ocr double precision not null default 0;

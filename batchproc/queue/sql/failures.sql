@@ -49,12 +49,17 @@ select t.slug as tenant, f.job_id, f.kind, f.document_id, f.failure_code, d.path
        coalesce(case when f.failure_code = 'missing_language' and jsonb_typeof(f.result -> 'missing_languages') = 'array'
                      then 'no node has ' || (select string_agg(l, ', ') from jsonb_array_elements_text(
                                                  f.result -> 'missing_languages') as l) end,
-                a.detail) as detail
+                -- What no handler has named has its cause where it happened.
+                case when f.failure_code in ('internal_error', 'poison', 'out_of_memory', 'no_space', 'database_lost',
+                                             'forkserver_died')
+                     then coalesce(nullif(concat_ws(': ', a.error_type, a.detail), ''),
+                                   case when a.error_class = 'lease_expired' then 'its node was lost' end)
+                     else a.detail end) as detail
 from groups f
 join batchproc.tenants t using (tenant_id)
 left join batchproc.documents d on d.document_id = f.document_id and d.tenant_id = f.tenant_id
 left join lateral (
-    select detail from batchproc.job_attempts where job_id = f.job_id order by ended_at desc limit 1
+    select detail, error_type, error_class from batchproc.job_attempts where job_id = f.job_id order by ended_at desc limit 1
 ) a on true
 where f.place <= %(examples)s and f.rank <= %(limit)s
 order by f.rank, f.place

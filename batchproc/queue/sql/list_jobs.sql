@@ -4,7 +4,7 @@ from batchproc.processing_jobs j
 join batchproc.tenants t using (tenant_id)
 where j.job_id > %(after)s
   and (%(tenant)s::text is null or t.slug = %(tenant)s)
-  and (cardinality(%(states)s::text[]) = 0 or j.state = any(%(states)s))
+  and (%(states)s::text[] is null or j.state = any(%(states)s))
   and (%(kind)s::text is null or j.kind = %(kind)s)
   and (%(document_id)s::bigint is null or j.document_id = %(document_id)s)
   and (%(failure_code)s::text is null or j.failure_code = %(failure_code)s)

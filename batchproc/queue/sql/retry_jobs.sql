@@ -13,6 +13,9 @@ with locked as (
 ), asked as (
     select l.job_id, l.tenant_id, l.state, l.ended, l.later,
            exists (select from batchproc.campaigns c where c.campaign_id = l.campaign_id and c.paused) as paused,
+           (select c.campaign_id from batchproc.campaigns c
+            where c.campaign_id = l.campaign_id and c.cancelled_at is not null and l.state = 'cancelled'
+           ) as cancelled_campaign,
            l.unique_key is not null and (
                row_number() over (partition by l.ended, l.tenant_id, l.kind, l.unique_key order by l.job_id desc) > 1
                or exists (select from batchproc.processing_jobs s
@@ -35,7 +38,8 @@ with locked as (
 )
 select a.job_id,
        case when r.job_id is not null then 'retried' when a.ended then 'superseded' else a.state end,
-       r.job_id is not null and a.paused as is_held
+       r.job_id is not null and a.paused as is_held,
+       case when r.job_id is not null then a.cancelled_campaign end as cancelled_campaign
 from asked a
 left join retried r using (job_id)
 order by a.job_id

@@ -1,5 +1,7 @@
 -- The nodes that live, with what they can do, what of the jobs their runs serve (null: unknown), and how fast they work.
-select n.node_id, n.host, n.pid, n.slots, n.kinds, n.languages, n.default_languages, a.jobs_per_minute, r.scope,
+select n.node_id, n.host, n.pid, n.slots, n.kinds, n.languages, n.default_languages, r.scope,
+       -- Nodes of some releases told one of less, too.
+       case when n.started_at <= clock_timestamp() - interval '1 min' then a.jobs_per_minute end as jobs_per_minute,
        coalesce(batchproc.run_is_single(r.scope), false) as is_single,
        (select count(*) from batchproc.processing_jobs j where j.state = 'running' and j.node_id = n.node_id) as running
 from batchproc.nodes n
