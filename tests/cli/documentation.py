@@ -228,7 +228,7 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
     """The options of one command by each of their names, ``--help`` too."""
     return {
         name: option
-        for option in command.get_params(click.Context(command))
+        for option in command.get_params(click.Context(command, help_option_names=["-h", "--help"]))
         if isinstance(option, click.Option)
         for name in (*option.opts, *option.secondary_opts)
     }

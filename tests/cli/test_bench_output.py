@@ -32,7 +32,8 @@ def commands() -> Iterator[click.Context]:
 
 
 def below(command: click.Command, parent: click.Context | None = None) -> Iterator[click.Context]:
-    context = click.Context(command, info_name=command.name, parent=parent, terminal_width=80)
+    settings = {**command.context_settings, "terminal_width": 80}
+    context = click.Context(command, info_name=command.name, parent=parent, **settings)
     yield context
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

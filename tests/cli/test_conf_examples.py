@@ -59,7 +59,7 @@ def commands() -> list[str]:
 def test_every_command_can_be_parsed(command: str) -> None:
     program, *words = shlex.split(command)
     assert program == PROGRAM
-    with click.Context(main.cli) as context:
+    with click.Context(main.cli, **main.cli.context_settings) as context:
         name, found, rest = main.cli.resolve_command(context, words)
         while isinstance(found, click.Group):
             name, found, rest = found.resolve_command(context, rest)

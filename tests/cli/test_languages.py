@@ -172,7 +172,7 @@ def test_one_job_by_its_id_says_that_its_languages_are_not_here(batchproc: Comma
     for more in ((), ("--in-process",)):
         ran = batchproc("run", "--once", "1", *more)
         assert ran.code == 2
-        assert "its languages are not installed here" in ran.err
+        assert "job 1 needs the language fra, and that is not installed here" in ran.err
     assert batchproc("jobs", "show", "1", "--json").json["state"] == "available"
 
 

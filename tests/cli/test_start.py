@@ -102,7 +102,9 @@ def test_every_name_is_of_a_command_that_is_called_so() -> None:
     commands = dict(cli.commands)
 
     assert {name: command.name for name, command in commands.items() if command.name != name} == {}
-    assert list(commands) == cli.list_commands(click.Context(cli)), "they stand in the order of --help"
+    assert list(commands) == cli.list_commands(click.Context(cli, **cli.context_settings)), (
+        "they stand in the order of --help"
+    )
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 200])
@@ -111,7 +113,7 @@ def test_the_list_of_commands_says_what_they_say_of_themselves(width: int) -> No
     lists = []
     for group in (cli, real):
         formatter = click.HelpFormatter(width=width)
-        group.format_commands(click.Context(group), formatter)
+        group.format_commands(click.Context(group, **group.context_settings), formatter)
         lists.append(formatter.getvalue())
 
     assert lists[0] == lists[1]
@@ -119,7 +121,7 @@ def test_the_list_of_commands_says_what_they_say_of_themselves(width: int) -> No
 
 def test_a_shell_is_told_what_the_commands_say_of_themselves() -> None:
     def told(group: click.Group, incomplete: str) -> list[tuple[str, str | None]]:
-        items: list[CompletionItem] = group.shell_complete(click.Context(group), incomplete)
+        items: list[CompletionItem] = group.shell_complete(click.Context(group, **group.context_settings), incomplete)
         return [(item.value, item.help) for item in items]
 
     real = click.Group(commands=dict(cli.commands))
@@ -132,7 +134,7 @@ def test_an_unknown_command_is_told_as_ever(word: str) -> None:
     messages = []
     for group in (cli, click.Group(commands=dict(cli.commands))):
         with pytest.raises(click.UsageError) as caught:
-            group.resolve_command(click.Context(group, info_name="batchproc"), [word])
+            group.resolve_command(click.Context(group, info_name="batchproc", **group.context_settings), [word])
         messages.append(caught.value.format_message())
 
     assert messages[0] == messages[1]
@@ -147,4 +149,4 @@ def test_a_command_that_cannot_be_imported_is_not_taken_for_unknown(
     group = LazyGroup(commands=LazyCommands({"broken": Listed("broken_command:command", "")}, lambda *_: None))
 
     with pytest.raises(KeyError, match="a key of its own"):
-        group.resolve_command(click.Context(group), ["broken"])
+        group.resolve_command(click.Context(group, **group.context_settings), ["broken"])

@@ -95,7 +95,7 @@ def takes(command: click.Command, words: list[str]) -> bool:
 def _parse(words: list[str]) -> None:
     found: click.Command = cli
     with contextlib.ExitStack() as stack:
-        context = stack.enter_context(click.Context(cli, info_name="batchproc"))
+        context = stack.enter_context(click.Context(cli, info_name="batchproc", **cli.context_settings))
         while isinstance(found, click.Group):
             if not words:
                 raise click.exceptions.NoArgsIsHelpError(context)

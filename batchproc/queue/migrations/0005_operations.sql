@@ -54,6 +54,12 @@ $$;
 -- attempt that a node of an older release wrote.
 alter table batchproc.job_attempts add column gave_up boolean;
 
+-- How long recognising takes, apart from text layers, which take next to no time: seconds_ocr are those of pages_timed
+-- pages. The pages_ocr of before, and those that nodes of older releases read, are not among these.
+alter table batchproc.usage_daily
+    add column pages_timed bigint not null default 0,
+    add column seconds_ocr double precision not null default 0;
+
 -- By which taxonomy rules a document was classified last: a digest of all that hold for its tenant.
 alter table batchproc.documents add column rules_version text;
 
@@ -175,9 +181,3 @@ create function batchproc.run_covers(scope jsonb, asked jsonb) returns boolean i
         where jsonb_array_length(coalesce(scope -> part, '[]')) > 0
           and not (jsonb_array_length(coalesce(asked -> part, '[]')) > 0 and scope -> part @> (asked -> part)))
 $$;
-
--- How long recognising takes, apart from text layers, which take next to no time: seconds_ocr are those of pages_timed
--- pages. The pages_ocr of before, and those that nodes of older releases read, are not among these.
-alter table batchproc.usage_daily
-    add column pages_timed bigint not null default 0,
-    add column seconds_ocr double precision not null default 0;
