@@ -139,6 +139,8 @@ def run(arguments: list[str], *, own_process: bool = False) -> int:
         return _fail(str(error), error.exit_code)
     except click.exceptions.Abort:
         return _fail("stopped", 130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        return _say(error.format_message().splitlines(), 2)
     except click.ClickException as error:
         return _fail(_click_message(error), 2)
     except UnicodeError:
@@ -176,11 +178,15 @@ def _to_nowhere(stream: TextIO) -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    """Says it where it can be said; whoever does not read it still gets the code."""
     lines = message.splitlines() or [message]
+    return _say([f"batchproc: {one_line(redact(line))}" for line in lines], code)
+
+
+def _say(lines: list[str], code: int) -> int:
+    """Says it where it can be said; whoever does not read it still gets the code."""
     try:
         for line in lines:
-            click.echo(f"batchproc: {one_line(redact(line))}", err=True)
+            click.echo(line, err=True)
     except OSError:
         _to_nowhere(sys.stderr)
     return code

@@ -123,3 +123,11 @@ def test_an_error_that_nobody_reads_has_its_exit_code() -> None:
     }
     started = {line: subprocess.Popen(["bash", "-c", line], env=environment) for line in lines}
     assert {line: process.wait(60) for line, process in started.items()} == lines
+
+
+@pytest.mark.parametrize("group", ["jobs", "campaigns", "db"])
+def test_a_group_without_a_command_shows_its_help_as_it_is(capsys: pytest.CaptureFixture[str], group: str) -> None:
+    assert main.run([group]) == 2
+    shown = capsys.readouterr().err
+    assert main.run([group, "--help"]) == 0
+    assert shown.splitlines() == capsys.readouterr().out.rstrip("\n").splitlines()
