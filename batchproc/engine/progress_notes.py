@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 
 import psycopg
 from loguru import logger
@@ -11,6 +10,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.errors import BatchprocError
+from batchproc.core.throughput import Window, per
 from batchproc.engine.counts import Counts
 from batchproc.engine.pool import process_title
 from batchproc.engine.pool.worker_pool import Running, WorkerPool
@@ -18,8 +18,6 @@ from batchproc.queue.node_store import NodeStore
 from batchproc.queue.slot_store import SlotNote
 
 _INTERVAL = 2.0
-RATE_SECONDS = 60.0
-"""Over how long a time the rate is told, so that it follows a change of the work."""
 
 
 class ProgressNotes:
@@ -37,7 +35,8 @@ class ProgressNotes:
         self._run_id = run_id
         now = time.monotonic()
         self._next = now + _INTERVAL
-        self._history: deque[tuple[float, int]] = deque([(now, self._ended())])
+        self._lately: Window[int] = Window()
+        self._lately.add(now, self._ended())
 
     def write_if_due(self, connection: Connection[TupleRow]) -> None:
         now = time.monotonic()
@@ -72,13 +71,9 @@ class ProgressNotes:
 
     def _jobs_per_minute(self, now: float) -> float | None:
         """Of the last minute; None before a whole one was seen."""
-        self._history.append((now, self._ended()))
-        while now - self._history[0][0] > RATE_SECONDS + _INTERVAL / 2:
-            self._history.popleft()
-        since, before = self._history[0]
-        if now - since < RATE_SECONDS - _INTERVAL / 2:
-            return None
-        return max(0.0, (self._history[-1][1] - before) / (now - since) * 60)
+        self._lately.add(now, self._ended())
+        # Not below none: jobs that something else tells of are taken back (`Counts.forget_discarded`).
+        return per(60, max(0, self._lately.last - self._lately.first), self._lately.seconds)
 
 
 def _note(at: Running, now: float) -> SlotNote:
