@@ -18,6 +18,7 @@ import psutil
 from psycopg import sql
 
 from batchproc.core.job import NewJob
+from batchproc.core.outcome import Completed, Interrupted
 from batchproc.database import Session, connect
 from batchproc.embedded import EmbeddedServer
 from batchproc.engine.node import Node, RunOptions, RunReport
@@ -28,6 +29,7 @@ from tests.faults.proxy import Proxy
 from tests.waiting import wait_until
 
 HANDLERS = "tests.faults.database_handlers"
+_NEVER_BEGAN = {"the jobs before it took longer than was thought", "no worker was free for it any more"}
 _TEMPLATE = "faults_template"
 _numbers = count(1)
 
@@ -155,6 +157,16 @@ class FaultyBench(Bench):
         """(outcome, error class) of each attempt."""
         statement = "select outcome, error_class from batchproc.job_attempts where job_id = %s order by ended_at"
         return [(outcome, error_class) for outcome, error_class in self.rows(statement, job_id)]
+
+    def all_completed_once(self) -> bool:
+        """Whether each attempt of this process's node completed, and no job twice.
+
+        Those that waited behind others in a worker may have gone back before they began.
+        """
+        others = [outcome for _, outcome in self.outcomes if not isinstance(outcome, Completed)]
+        completed = [claim.job_id for claim, outcome in self.outcomes if isinstance(outcome, Completed)]
+        never_began = all(isinstance(other, Interrupted) and other.reason in _NEVER_BEGAN for other in others)
+        return never_began and len(completed) == len(set(completed))
 
     def all_endings(self) -> set[tuple[str, str | None]]:
         statement = "select distinct outcome, error_class from batchproc.job_attempts"
