@@ -115,7 +115,8 @@ def turns(connection: Conn) -> dict[str, Any]:
 
 
 def claims(connection: Conn) -> list[tuple[int, UUID]]:
-    query = "select job_id, claim_id from batchproc.processing_jobs where state = 'running' order by job_id limit 8"
+    """As many as a bundle of quick jobs has."""
+    query = "select job_id, claim_id from batchproc.processing_jobs where state = 'running' order by job_id limit 64"
     return connection.execute(query).fetchall()
 
 
