@@ -16,6 +16,7 @@ from batchproc.cli.exit_codes import left_over
 from batchproc.cli.filters import FailureCode
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.job_filters import require_yes
+from batchproc.cli.messages import say
 from batchproc.cli.output import emit_json, emit_rows, json_option
 from batchproc.cli.terminal import StatusLine
 from batchproc.config.loading import worker_count
@@ -217,10 +218,9 @@ def _tell_of_dry(campaign_id: int, jobs: int, done: str, as_json: bool) -> None:
 
 def _tell_of_rest(app: App, connection: Connection[TupleRow], campaign_id: int) -> int:
     left = CampaignListing(app.schema).one(connection, campaign_id).jobs_left
-    click.echo(
+    say(
         f"stopped: {counted(left, 'job')} of the campaign {'is' if left == 1 else 'are'} left; give the command again"
-        " to go on (nodes that run do, too)",
-        err=True,
+        " to go on (nodes that run do, too)"
     )
     return _STOPPED
 

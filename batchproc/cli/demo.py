@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 from batchproc.cli.app import App, pass_app
+from batchproc.cli.messages import say
 from batchproc.cli.output import emit_json, json_option, table
 from batchproc.cli.terminal import StatusLine
 from batchproc.config import worker_count
@@ -53,7 +54,7 @@ def demo(app: App, workers: int | None, as_json: bool) -> int:
     else:
         _print(report)
     for problem in report.problems:
-        click.echo(problem, err=True)
+        say(problem)
     return 1 if report.problems else 0
 
 

@@ -12,6 +12,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.login import login_name
+from batchproc.cli.messages import say
 from batchproc.cli.output import emit_json, json_option, shown, table
 from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
@@ -69,9 +70,9 @@ def show_history(app: App, document_id: int, after: int, limit: int, as_json: bo
     for past in found[:limit]:
         click.echo(_described(past))
     if not found:
-        click.echo(f"document {document_id} was not read yet", err=True)
+        say(f"document {document_id} was not read yet")
     if following is not None:
-        click.echo(f"more with --after {following}", err=True)
+        say(f"more with --after {following}")
 
 
 @click.command("diff")

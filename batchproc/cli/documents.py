@@ -12,6 +12,7 @@ from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.document_revisions import known_document, restore_revision, set_text, show_diff, show_history
 from batchproc.cli.filters import FailureCode, warn_of_code
 from batchproc.cli.groups import JsonGroup
+from batchproc.cli.messages import say
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
 from batchproc.core.durations import duration
 from batchproc.core.shown_text import one_line
@@ -145,7 +146,7 @@ def show_text(app: App, document_id: int, given: BinaryIO | None, as_json: bool)
     if document.current_revision is not None:
         return 0
     reason = f"{document.status}, {document.failure_code}" if document.failure_code else document.status
-    click.echo(f"document {document_id} has no text ({reason}); see: batchproc documents show {document_id}", err=True)
+    say(f"document {document_id} has no text ({reason}); see: batchproc documents show {document_id}")
     return 1
 
 

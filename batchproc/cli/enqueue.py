@@ -11,6 +11,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.cli.app import ID, App, pass_app
+from batchproc.cli.messages import say
 from batchproc.cli.output import emit_json, json_option
 from batchproc.core.counted import counted
 from batchproc.core.errors import UsageError
@@ -109,7 +110,7 @@ def _warn(check: LanguageCheck, asked: Iterable[tuple[str, ...] | None]) -> None
     for languages in sorted(asked, key=lambda languages: languages or ()):
         warning = check.warning(languages)
         if warning is not None:
-            click.echo(f"warning: {warning}", err=True)
+            say(f"warning: {warning}")
 
 
 def _one(app: App, connection: Connection[TupleRow], owner: Tenant, job: NewJob, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.cli.app import App
+from batchproc.cli.messages import say
 from batchproc.core.errors import UsageError
 from batchproc.core.failure_codes import known_codes, unknown_code
 from batchproc.core.limits import CODE
@@ -55,4 +56,4 @@ def require_kinds(app: App, connection: Connection[TupleRow], kinds: Iterable[st
 def warn_of_code(app: App, code: str) -> None:
     """Says on stderr of a code by which nothing was found that no kind declares it, if that is so."""
     if (told := unknown_code(code, known_codes(app.registry.specs().values()))) is not None:
-        click.echo(f"warning: {told}", err=True)
+        say(f"warning: {told}")

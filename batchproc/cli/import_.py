@@ -14,6 +14,7 @@ from batchproc.cli.app import App, pass_app
 from batchproc.cli.import_output import ImportOutput
 from batchproc.cli.import_progress import ImportProgress
 from batchproc.cli.import_watch import watch_folders
+from batchproc.cli.messages import say
 from batchproc.cli.output import json_option
 from batchproc.core.errors import UsageError
 from batchproc.core.job import Lane
@@ -122,7 +123,7 @@ def import_(
         hints = _import(Import(connection, app.documents, app.jobs, owner, options), paths, manifest, output)
         warnings = [warning for hint in hints if (warning := check.warning(_names(hint))) is not None]
     for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     return 1 if output.rejected else 0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from batchproc.cli.import_progress import ImportProgress
+from batchproc.cli.messages import say
 from batchproc.cli.output import figure, json_text, table
 from batchproc.core.counted import counted
 from batchproc.core.durations import duration
@@ -100,16 +101,13 @@ class ImportOutput:
 
     def _print(self, *, is_whole: bool) -> None:
         if not self.files:
-            click.echo(
-                "nothing to import: the folders hold no files (what is in their sub-folders comes with --recursive)",
-                err=True,
-            )
+            say("nothing to import: the folders hold no files (what is in their sub-folders comes with --recursive)")
         elif len(self._rows) > _ROWS:
             self._print_sum()
         elif self._rows:
             table(("document_id", "job_id", "duplicate", "path"), self._rows)
         if not is_whole:
-            click.echo("not all of it was done: give the same command again, and it goes on from here", err=True)
+            say("not all of it was done: give the same command again, and it goes on from here")
 
     def _print_sum(self) -> None:
         seconds = time.monotonic() - self._since
@@ -127,13 +125,12 @@ class ImportOutput:
         """Of documents whose last OCR failed: those that are read again, and which command does that for the others."""
         again, left = self._failed_again, self._failed_left
         if again:
-            click.echo(f"{again.total()} had failed ({_counted(again)}) and {_gets(again.total())} a new job", err=True)
+            say(f"{again.total()} had failed ({_counted(again)}) and {_gets(again.total())} a new job")
         if left:
             code = next(iter(left)) if len(left) == 1 else "CODE"
-            click.echo(
+            say(
                 f"{left.total()} had failed ({_counted(left)}) and {_gets(left.total())} no job; when the reason is"
-                f" gone: batchproc reprocess --failure-code {code}",
-                err=True,
+                f" gone: batchproc reprocess --failure-code {code}"
             )
 
 
@@ -188,7 +185,7 @@ def tell_rejected(rejected: Rejected) -> None:
     path = terminal_path(rejected.path)
     # It is for the log too, and mostly begins with the path.
     detail = one_line(rejected.detail).removeprefix(f"{path}: ")
-    click.echo(f"rejected {path}: {rejected.failure_code}: {detail}", err=True)
+    say(f"rejected {path}: {rejected.failure_code}: {detail}")
 
 
 def size(count: int) -> str:

@@ -16,6 +16,7 @@ from batchproc.cli.exit_codes import left_over
 from batchproc.cli.filters import warn_of_code
 from batchproc.cli.job_filters import choosing, ended_within, filter_of, require_choice, require_yes, words_of
 from batchproc.cli.login import login_name
+from batchproc.cli.messages import say
 from batchproc.cli.output import emit_json, table
 from batchproc.cli.terminal import StatusLine
 from batchproc.core.counted import counted
@@ -205,7 +206,7 @@ def _change(
     if missing := [job_id for job_id, outcome in changed.jobs.items() if outcome == job_states.UNKNOWN]:
         raise UsageError(f"there is no job {', '.join(map(str, missing))}", "see: batchproc jobs list")
     if stop.is_set():
-        click.echo("stopped: give the command again to go on", err=True)
+        say("stopped: give the command again to go on")
         return _STOPPED
     return left_over(changed.outcomes[job_states.UNWRITTEN], changed.outcomes[cancelling.REQUESTED])
 
@@ -262,7 +263,7 @@ def _hint_at_cancelled(app: App, options: dict[str, Any]) -> None:
     if cancelled:
         fit, those = ("fits", "it") if cancelled == 1 else ("fit", "those")
         told = f"{counted(cancelled, 'cancelled job')} {fit} as well: --state cancelled chooses {those}"
-        click.echo(told, err=True)
+        say(told)
 
 
 def _tell(

@@ -14,6 +14,7 @@ from psycopg.rows import TupleRow
 from batchproc.cli.ages import Age, Moment
 from batchproc.cli.app import ID, App
 from batchproc.cli.filters import FailureCode
+from batchproc.cli.messages import confirm
 from batchproc.cli.output import json_option
 from batchproc.core.errors import UsageError
 from batchproc.core.job import JobState
@@ -125,7 +126,7 @@ def require_yes(count: int, what: str, done: str, *, yes: bool) -> None:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(f"{count} {what} would be {done}", "look at them with --dry-run, then give --yes")
-    click.confirm(f"{count} {what} will be {done}. Go on?", abort=True, err=True)
+    confirm(f"{count} {what} will be {done}. Go on?")
 
 
 def words_of(options: dict[str, Any], without: Sequence[str] = ()) -> str:

@@ -10,6 +10,7 @@ import click
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.groups import JsonGroup
+from batchproc.cli.messages import say
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
 from batchproc.core.errors import UsageError
 from batchproc.core.rates import LARGEST_BURST, parse_rate, shown
@@ -44,7 +45,7 @@ def _handlers(app: App) -> Mapping[str, Handler]:
     try:
         return app.registry
     except UsageError as error:
-        click.echo(f"warning: {one_line(str(error))}", err=True)
+        say(f"warning: {one_line(str(error))}")
         return {}
 
 

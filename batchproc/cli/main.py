@@ -6,6 +6,8 @@ import gc
 import os
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeGuard
 
@@ -16,6 +18,7 @@ from batchproc.cli import argv, crash, shells
 from batchproc.cli.commands import every_command
 from batchproc.cli.global_options import GlobalOptions
 from batchproc.cli.lazy import LazyGroup
+from batchproc.cli.messages import say
 from batchproc.core.errors import BatchprocError
 from batchproc.core.shown_text import one_line, redact
 from batchproc.version import __version__
@@ -140,7 +143,7 @@ def run(arguments: list[str], *, own_process: bool = False) -> int:
     except click.exceptions.Abort:
         return _fail("stopped", 130)
     except click.exceptions.NoArgsIsHelpError as error:
-        return _say(error.format_message().splitlines(), 2)
+        return _said(partial(click.echo, error.format_message(), err=True), 2)
     except click.ClickException as error:
         return _fail(_click_message(error), 2)
     except UnicodeError:
@@ -179,14 +182,13 @@ def _to_nowhere(stream: TextIO) -> None:
 
 def _fail(message: str, code: int) -> int:
     lines = message.splitlines() or [message]
-    return _say([f"batchproc: {one_line(redact(line))}" for line in lines], code)
+    return _said(partial(say, "\n".join(f"batchproc: {one_line(redact(line))}" for line in lines)), code)
 
 
-def _say(lines: list[str], code: int) -> int:
+def _said(saying: Callable[[], None], code: int) -> int:
     """Says it where it can be said; whoever does not read it still gets the code."""
     try:
-        for line in lines:
-            click.echo(line, err=True)
+        saying()
     except OSError:
         _to_nowhere(sys.stderr)
     return code

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from uuid import UUID
 import click
 from rich.cells import cell_len
 
+from batchproc.cli.messages import say, wrapped
 from batchproc.cli.tables import EMPTY, laid_out, left_out
 from batchproc.core.shown_text import one_line
 
@@ -48,7 +48,7 @@ def emit_rows(
         return
     table(columns, [[row[column] for column in columns] for row in rows])
     if following is not None:
-        click.echo(f"more with --after {following}", err=True)
+        say(f"more with --after {following}")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -61,7 +61,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     for line in laid_out(columns, cells, right, width):
         click.echo(line)
     if missing := left_out(columns, cells, width):
-        click.echo(f"not shown in {width} columns: {', '.join(missing)}; --json has all", err=True)
+        say(f"not shown in {width} columns: {', '.join(missing)}; --json has all")
 
 
 def screen_width() -> int | None:
@@ -78,12 +78,14 @@ def fields(pairs: Sequence[tuple[str, Any]]) -> None:
 
 
 def broken(line: str, *, indent: int) -> list[str]:
-    """The line, on a terminal within its width: what follows the first part is set in. Words stay whole."""
+    """The line, on a terminal within its width: all but its first part is set in. Words and commands stay whole."""
     width = screen_width()
     if width is None or cell_len(line) <= width:
         return [line]
-    parts = textwrap.wrap(line[indent:], max(20, width - indent), break_long_words=False, break_on_hyphens=False)
-    return [line[:indent] + parts[0], *(" " * indent + part for part in parts[1:])]
+    parts = wrapped(line[indent:], max(20, width - indent), indent=0, command_indent=0)
+    # A long command begins further left rather than that the terminal breaks it.
+    set_in = (max(0, min(indent, width - cell_len(part))) for part in parts[1:])
+    return [line[:indent] + parts[0], *(" " * cells + part for cells, part in zip(set_in, parts[1:], strict=True))]
 
 
 def figure(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +13,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.cli.app import App
-from batchproc.cli.node import database_server, node_of, waiting
+from batchproc.cli.node import database_server, node_of, watched
 from batchproc.cli.output import emit_json, table
 from batchproc.cli.progress import ProgressLine
 from batchproc.config import worker_count
@@ -79,9 +80,9 @@ def run_pilot(app: App, pilot: Pilot, as_json: bool) -> int:
 
 
 def _run(app: App, pilot: Pilot, as_json: bool) -> int:
-    with ProgressLine(lambda: waiting(app, pilot.scope), signals.heard, quiet=app.quiet) as watch:
-        options = RunOptions(workers=worker_count(app.settings), scope=pilot.scope, pilot=True)
-        report = node_of(app, watch.observe).run(options)
+    options = RunOptions(workers=worker_count(app.settings), scope=pilot.scope, pilot=True)
+    with ProgressLine(functools.partial(watched, app, options), signals.heard, quiet=app.quiet) as line:
+        report = node_of(app, begun=line.begin).run(options)
     with app.connect() as connection:
         if not report.stopped:
             _await_others(app, connection, pilot)

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import NamedTuple
 
 import click
 import psycopg
+from rich.cells import cell_len
 
+from batchproc.cli.messages import terminal_width
 from batchproc.cli.terminal import show_over
 from batchproc.core import throughput
 from batchproc.core.durations import duration
 from batchproc.core.errors import BatchprocError
-from batchproc.core.job import Claim
-from batchproc.core.outcome import Failed, Outcome
+from batchproc.engine.counts import Counts
+from batchproc.engine.run_report import Begun
 from batchproc.engine.window import Window, patience
-from batchproc.queue.inspection import Due
+from batchproc.ops.run_ahead import RunLook
 
 _EVERY = 1.0
+_WIDEST = 80
+
+
+class _Part(NamedTuple):
+    """Of a line. Where that is too long, what has the highest ``rank`` is left out first; never what has 0."""
+
+    text: str
+    rank: int
 
 
 class ProgressLine:
-    """Done, failed, rate and time left on stderr, if that is a terminal; else nothing.
+    """What the run has done, its rate, what it has before it and the time left, on stderr, if that is a terminal.
 
     Args:
-        waiting: counts the jobs that are due and that run in the run's scope; called in a thread of this class.
+        watch: asked once the run has begun; gives what looks at what is before it, in a thread of this class.
         stopping: whether the run was asked to stop.
         window: of the run; it is not held up beyond its end.
         quiet: show nothing.
@@ -35,7 +47,7 @@ class ProgressLine:
 
     def __init__(
         self,
-        waiting: Callable[[], Due],
+        watch: Callable[[Begun], Callable[[], RunLook]],
         stopping: Callable[[], bool] = lambda: False,
         window: Window | None = None,
         *,
@@ -43,20 +55,17 @@ class ProgressLine:
     ) -> None:
         self._quiet = quiet
         self._window = window
-        self._waiting = waiting
+        self._watch = watch
         self._stopping = stopping
-        self._done = 0
-        self._failed = 0
+        self._begun: tuple[Counts, Callable[[], RunLook]] | None = None
         self._ended: throughput.Window[int] = throughput.Window()
-        self._ended.add(time.monotonic(), 0)
-        self._waited: throughput.Window[int] = throughput.Window()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
 
-    def observe(self, _claim: Claim, outcome: Outcome, _seconds: float) -> None:
-        """Counts one attempt that ended."""
-        self._done += 1
-        self._failed += isinstance(outcome, Failed)
+    def begin(self, begun: Begun) -> None:
+        """From now on there is something to tell."""
+        self._ended.add(time.monotonic(), 0)
+        self._begun = begun.counts, self._watch(begun)
 
     def __enter__(self) -> ProgressLine:
         if sys.stderr.isatty() and not self._quiet:
@@ -74,22 +83,62 @@ class ProgressLine:
 
     def _show(self) -> None:
         while not self._stop.wait(_EVERY):
-            line = self._line(time.monotonic())  # which may take its time
+            if self._begun is None:
+                continue
+            line = self._line(time.monotonic(), *self._begun)  # which may take its time
             if not self._stop.is_set():
                 show_over(line)
 
-    def _line(self, now: float) -> str:
-        self._ended.add(now, self._done)
-        failed = f" ({self._failed} of them failed)" if self._failed else ""
-        fast = throughput.rate(self._ended.last - self._ended.first, self._ended.seconds)
-        line = f"{self._ended.last} done{failed}" + (f", {fast}" if fast else "")
+    def _line(self, now: float, counts: Counts, look: Callable[[], RunLook]) -> str:
+        self._ended.add(now, _ended(counts))
+        done = [
+            _Part(f"{counts.completed} done", 0),
+            *([_Part(f"{counts.discarded} discarded", 1)] if counts.discarded else []),
+            *([_Part(f"{counts.cancelled} cancelled", 3)] if counts.cancelled else []),
+        ]
+        # Not below none: jobs that something else tells of are taken back (`Counts.forget_discarded`).
+        fast = throughput.rate(max(0, self._ended.last - self._ended.first), self._ended.seconds)
+        rate = [_Part(fast, 6)] if fast else []
         if self._stopping():
-            return line + ", stopping: running jobs may end (Ctrl-C: at once)"
+            return _fitted([*done, *rate, _Part("stopping: running jobs may end (Ctrl-C: at once)", 0)])
         try:
-            due = self._waiting()
+            seen = look()
         except (psycopg.Error, BatchprocError):
-            return line
-        line += f", {due.running} running, {due.waiting} wait"
-        self._waited.add(now, due.waiting)
-        left = throughput.seconds_left(self._waited.looks)
-        return line + (f", about {duration(left)} left" if left else "")
+            return _fitted([*done, *rate])
+        return _fitted([*done, *rate, *_ahead(seen)])
+
+
+def _ended(counts: Counts) -> int:
+    """Jobs, as in the run's summary: not the attempts, of which some are made again."""
+    return counts.completed + counts.discarded + counts.cancelled
+
+
+def _ahead(seen: RunLook) -> list[_Part]:
+    later, told = _later(seen), []
+    if seen.due is not None and (any(seen.due) or not later):
+        told = [_Part(f"{seen.due.running} running", 3), _Part(f"{seen.due.waiting} wait", 1)]
+    left = [_Part(f"about {duration(seen.seconds_left)} left", 2)] if seen.seconds_left else []
+    return [*told, *later, *left]
+
+
+def _later(seen: RunLook) -> list[_Part]:
+    if seen.retries is None or not seen.retries.jobs:
+        return []
+    jobs, soon = seen.retries
+    told = [_Part(f"{jobs} to be tried again", 4)]
+    if soon is not None:
+        whole = max(1, math.ceil(soon))
+        wait = f"{whole} s" if whole < 10 else duration(whole)
+        told.append(_Part(f"in {wait}" if jobs == 1 else f"the next in {wait}", 5))
+    return told
+
+
+def _fitted(parts: list[_Part]) -> str:
+    """One line with as many of the parts as it has room for."""
+    room = min(terminal_width(), _WIDEST) - 1
+    while cell_len(line := ", ".join(part.text for part in parts)) > room:
+        most = max(parts, key=lambda part: part.rank)
+        if most.rank == 0:
+            break
+        parts = [part for part in parts if part is not most]
+    return line

@@ -8,6 +8,7 @@ from threading import Event
 import click
 
 from batchproc.cli.app import App, pass_app
+from batchproc.cli.messages import say
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.terminal import StatusLine
 from batchproc.core.counted import counted
@@ -108,4 +109,4 @@ def _print(done: Pruned, age: timedelta, *, dry_run: bool, stopped: bool, as_jso
     if done.left:
         click.echo(f"{done.left} left to the next prune: somebody held them, or the database refused (see the log)")
     if stopped:
-        click.echo("stopped: give the command again to go on", err=True)
+        say("stopped: give the command again to go on")

@@ -15,6 +15,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.filters import warn_of_code
+from batchproc.cli.messages import say
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.pilot import Pilot, pilot_scope, require_readers, run_pilot
 from batchproc.cli.selection_options import choosing_documents, filter_of, require_choice
@@ -131,7 +132,7 @@ def _check_languages(app: App, connection: Connection[TupleRow], wish: Wish) -> 
     check = LanguageCheck(app.settings, app.jobs, connection, None)
     check.require_detection(tuple(languages))
     if (warning := check.warning(tuple(languages))) is not None:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
 
 
 def _wish(options: dict[str, Any], kinds_lane: Lane | None, accepted: Sequence[str], *, pilot: bool) -> Wish:

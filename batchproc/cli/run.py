@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -11,7 +12,7 @@ import click
 
 from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.metering import metered
-from batchproc.cli.node import database_server, node_of, waiting
+from batchproc.cli.node import database_server, node_of, unobserved, watched
 from batchproc.cli.once import OnceWatch, try_file
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.progress import ProgressLine
@@ -139,17 +140,18 @@ def _with_file(
 
 def _run_node(app: App, options: RunOptions, once: bool, as_json: bool, notifier: Notifier) -> int:
     once_watch = OnceWatch(app.settings.pool.memory_limit_mb, as_json) if once else None
-    progress = once_watch or ProgressLine(
-        lambda: waiting(app, options.scope), signals.heard, options.window, quiet=app.quiet
+    line = ProgressLine(
+        functools.partial(watched, app, options), signals.heard, options.window, quiet=app.quiet or once
     )
-    with metered(app, options) as meters, progress as watch:
+    with metered(app, options) as meters, line, once_watch or contextlib.nullcontext():
         node = node_of(
             app,
-            watch.observe,
+            once_watch.observe if once_watch is not None else unobserved,
             notifier=notifier,
             read_again=app.read_settings,
             notes=once_watch.notes if once_watch is not None else None,
             meters=meters,
+            begun=line.begin,
         )
         report = node.run(options)
     if once_watch is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from typing import Any
 
 import click
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.groups import JsonGroup
+from batchproc.cli.messages import wrapped
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option
 from batchproc.core.errors import UsageError
 from batchproc.core.shown_text import one_line
@@ -56,7 +56,8 @@ def _explain(row: dict[str, Any]) -> None:
     """What is wrong with a root, below the table and not in it: it is a sentence, and long."""
     text = one_line(f"{row['root']}: {row['detail']}")
     click.echo()
-    click.echo(textwrap.fill(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+    for line in wrapped(text, _WIDTH):
+        click.echo(line)
 
 
 @storage.command("accept")

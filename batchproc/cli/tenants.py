@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from batchproc.cli.app import AFTER, App, pass_app
 from batchproc.cli.filters import FiniteRange
 from batchproc.cli.groups import JsonGroup
+from batchproc.cli.messages import say
 from batchproc.cli.output import emit_json, emit_rows, fields, json_option
 from batchproc.core.errors import UsageError
 from batchproc.handlers.args import describe_invalid
@@ -117,7 +118,7 @@ def set_tenant(
         warning = check.warning(None) if languages else None
     _print(tenant, as_json)
     if warning is not None:
-        click.echo(f"warning: tenant {slug}: {warning}", err=True)
+        say(f"warning: tenant {slug}: {warning}")
 
 
 def _require_usable(slug: str, path: Path) -> None:

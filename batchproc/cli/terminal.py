@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
 from rich.cells import cell_len, set_cell_size
 
+from batchproc.cli.messages import say, terminal_width
 from batchproc.core.shown_text import one_line
-
-_USUAL_WIDTH = 80
 
 
 def show_over(text: str) -> None:
     """Shows a line on stderr in place of the last one, cut to the terminal: what wraps cannot be written over."""
     text = one_line(text)
-    if cell_len(text) >= (width := _width()):
+    if cell_len(text) >= (width := terminal_width()):
         text = set_cell_size(text, max(0, width - 2)) + "…"
     click.echo(f"\r{text}\x1b[K", nl=False, err=True)
-
-
-def _width() -> int:
-    """Of the terminal that stderr is: stdout may be another, or a file."""
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_WIDTH
-    except (OSError, ValueError):
-        return _USUAL_WIDTH
 
 
 class StatusLine:
@@ -40,7 +30,7 @@ class StatusLine:
         """A line that stays."""
         if self._shown:
             self.clear()
-            click.echo(one_line(text), err=True)
+            say(one_line(text))
 
     def show(self, text: str) -> None:
         """The line that the next call replaces."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import click
 
 from batchproc.cli.app import ID, App, pass_app
+from batchproc.cli.messages import wrapped
 from batchproc.cli.output import emit_json, json_option, shown
 from batchproc.core.durations import duration
 from batchproc.core.shown_text import one_line
 from batchproc.ops.why import Answer, why
 from batchproc.queue.inspection_waiting import look_at_waiting
+
+_WIDTH = 78
 
 
 @click.command("why")
@@ -40,8 +43,10 @@ def why_(app: App, job_id: int, as_json: bool) -> None:
 def _print(answer: Answer) -> None:
     click.echo(f"job {answer.job_id}: {answer.kind} of {answer.tenant}, {answer.lane} lane, {answer.state}")
     for reason in answer.reasons:
-        click.echo(click.wrap_text(one_line(reason.text), 78, "- ", "  "))
+        told = wrapped(f"- {one_line(reason.text)}", _WIDTH)
         if reason.remedy:
-            click.echo(click.wrap_text(one_line(reason.remedy), 78, "  > ", "    "))
+            told += wrapped(f"  > {one_line(reason.remedy)}", _WIDTH, indent=4)
+        for line in told:
+            click.echo(line)
     if answer.expected_at is not None and answer.expected_seconds is not None:
         click.echo(f"expected to begin in about {duration(answer.expected_seconds)} ({shown(answer.expected_at)})")

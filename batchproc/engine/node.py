@@ -36,7 +36,7 @@ from batchproc.engine.pool import forkserver
 from batchproc.engine.pool.worker_pool import Ended, Entry, PoolOptions, WorkerPool
 from batchproc.engine.reloadable import brake_jobs, takers
 from batchproc.engine.reloading import Reloading
-from batchproc.engine.run_report import RunOptions, RunReport
+from batchproc.engine.run_report import Begun, RunOptions, RunReport
 from batchproc.engine.sd_notify import Notifier
 from batchproc.engine.service import Service
 from batchproc.engine.sessions import NodeSessions
@@ -71,6 +71,7 @@ class Node:
         read_again: reads the settings again, when SIGHUP asks for it; None leaves them as they are.
         meters: count what it does.
         notes: a folder for the workers' notes of each attempt, for somebody who looks at one job alone.
+        begun: told of each run once it has begun.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Node:
         read_again: Callable[[], Settings] | None = None,
         notes: Path | None = None,
         meters: Meters | None = None,
+        begun: Callable[[Begun], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._database_url = database_url
@@ -98,6 +100,7 @@ class Node:
         self._warnings: tuple[str, ...] = ()
         self._notes = notes
         self._meters = meters or Meters()
+        self._begun = begun
         self._quiet_outage = self._housekeeping_outage()
         self._calm = Calm(settings.dispatch.lease)
 
@@ -167,6 +170,7 @@ class Node:
             stack.enter_context(self._housekeeping(store, known, news, giving_up, gone, turns, options.window))
             stack.enter_context(self._lease(store, known, options, dispatcher, news, exclusive))
             beginning.over()
+            self._begun(Begun(run_id, frozenset(known.specs), dispatcher.counts))
             try:
                 dispatcher.insist(night.begin)
                 self._drive(dispatcher, known, options)

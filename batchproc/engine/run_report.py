@@ -42,6 +42,15 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """A run that has begun: its id, the kinds that its node knows, and its counts, which go on being counted."""
+
+    run_id: int
+    kinds: frozenset[str]
+    counts: Counts
+
+
+@dataclass(frozen=True)
 class RunReport:
     """What a run did. ``left``: jobs of its scope that still wait. ``seconds``: from when it had joined to its end.
 

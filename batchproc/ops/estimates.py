@@ -1,7 +1,8 @@
 """How long documents will take: from the worker seconds a page took on the last days.
 
 `estimated` is the one rule, and `Estimate` has the words for it, wherever a person is told: before documents are chosen
-(``reprocess --dry-run``), after some were tried (``--pilot``), while the rest is done (``campaigns show``).
+(``reprocess --dry-run``), after some were tried (``--pilot``), while the rest is done (``campaigns show``, and the
+progress line of a run, see ``run_ahead``).
 """
 
 from __future__ import annotations
@@ -136,9 +137,14 @@ def estimated(connection: Connection[TupleRow], schema: str, works: Iterable[Wor
         pages_unknown=sum(work.pages_unknown for work in readings),
         worker_seconds=worker_seconds,
         workers=at_once,
-        seconds=None if worker_seconds is None else worker_seconds / min(at_once, max(1, jobs)),
+        seconds=None if worker_seconds is None else shared(worker_seconds, at_once, jobs),
         seconds_per_page=None if reading is None or not pages else reading / pages,
     )
+
+
+def shared(worker_seconds: float, workers: int, jobs: int) -> float:
+    """Seconds that it takes so many workers which have nothing else to do, each of which has one job at a time."""
+    return worker_seconds / min(workers, max(1, jobs))
 
 
 class Estimates:

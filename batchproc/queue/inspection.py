@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import TupleRow, dict_row
@@ -18,13 +18,6 @@ from batchproc.core.job import JobState, Lane
 from batchproc.database import SqlFolder
 from batchproc.queue.campaign_parts import parts_of
 from batchproc.queue.snapshot import one_moment
-
-
-class Due(NamedTuple):
-    """Jobs that could begin at once, and those that run."""
-
-    waiting: int
-    running: int
 
 
 class Inspection:
@@ -96,18 +89,6 @@ class Inspection:
     def totals(self, connection: Connection[TupleRow]) -> dict[str, int]:
         """Jobs by state."""
         return {row["state"]: row["jobs"] for row in self._rows(connection, "status_totals", [])}
-
-    def count_due(
-        self,
-        connection: Connection[TupleRow],
-        *,
-        tenant_ids: Collection[int],
-        kinds: Collection[str],
-        lanes: Collection[int],
-    ) -> Due:
-        """Jobs of that scope that are available, and that run; empty collections mean all."""
-        values = {"tenant_ids": list(tenant_ids), "kinds": list(kinds), "lanes": list(lanes)}
-        return Due(**self._rows(connection, "count_due", values)[0])
 
     def _rows(
         self, connection: Connection[TupleRow], name: str, values: Any, *, prepare: bool | None = None

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from batchproc.cli import pilot
+from batchproc.cli.node import watched
 from batchproc.database import connect
+from batchproc.engine.counts import Counts
+from batchproc.engine.run_report import Begun, RunOptions
+from batchproc.settings import Settings
 from batchproc.version import __version__
 from tests.cli.shell import Shell
 from tests.handlers.running_job import Conn, add_document, add_tenant, add_text
@@ -58,8 +63,16 @@ def shell(database_url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pyt
     monkeypatch.setenv("BATCHPROC_POOL__WORKERS", "2")
     # What a pilot has read would be told of afterwards alone; so it reads nothing.
     nothing = SimpleNamespace(run=lambda *_: SimpleNamespace(stopped=True, exit_code=0))
-    monkeypatch.setattr(pilot, "node_of", lambda *_: nothing)
+    monkeypatch.setattr(pilot, "node_of", lambda *_, **__: nothing)
     return Shell(database_url, capfd)
+
+
+def live_node(connection: Conn, slots: int) -> None:
+    connection.execute(
+        "insert into batchproc.nodes (node_id, lease_until, host, pid, slots, kinds, languages, code_version)"
+        " values (gen_random_uuid(), clock_timestamp() + interval '1 hour', 'h', 1, %s, '{}', '{}', %s)",
+        [slots, __version__],
+    )
 
 
 @pytest.mark.usefixtures("archive")
@@ -78,11 +91,7 @@ def test_the_same_documents_take_the_same_time_wherever_that_is_told(
     shell: Shell, connection: Conn, flags: list[str], slots: int | None, pages: int, unknown: int
 ) -> None:
     if slots:
-        connection.execute(
-            "insert into batchproc.nodes (node_id, lease_until, host, pid, slots, kinds, languages, code_version)"
-            " values (gen_random_uuid(), clock_timestamp() + interval '1 hour', 'h', 1, %s, '{}', '{}', %s)",
-            [slots, __version__],
-        )
+        live_node(connection, slots)
     dry = shell.json("reprocess", *flags, "--dry-run")
     expected = [dry[name] for name in ESTIMATE]
     assert (dry["pages"], dry["pages_unknown"], dry["workers"]) == (pages, unknown, slots or 2)
@@ -102,3 +111,40 @@ def test_the_same_documents_take_the_same_time_wherever_that_is_told(
     assert [shown[name] for name in keys] == pytest.approx(expected)
     page = shell.lines("campaigns", "show", str(made["campaign_id"]))
     assert [line[14:] for line in page if line[14:] in told] == told
+
+
+@pytest.mark.usefixtures("archive")
+@pytest.mark.parametrize("flags", [["--all"], ["--all", "--mode", "force"], ["--status", "partial"]], ids=" ".join)
+@pytest.mark.parametrize("slots", [None, 3], ids=["no node", "a node of 3 slots"])
+def test_a_run_of_the_same_jobs_is_told_to_take_as_long(
+    shell: Shell, database_url: str, connection: Conn, flags: list[str], slots: int | None
+) -> None:
+    if slots:
+        live_node(connection, slots)
+    campaign = shell.json("reprocess", *flags)["campaign_id"]
+    expected = shell.json("campaigns", "show", campaign)["seconds_left"]
+    assert expected is not None
+    for kind in ("ocr", "nobody_here_knows_it"):  # of a paused tenant, and without a handler
+        connection.execute(
+            """
+            insert into batchproc.processing_jobs (tenant_id, kind, state, max_attempts)
+            values ((select tenant_id from batchproc.tenants where slug = %s), %s, 'available', 5)
+            """,
+            ["acme" if kind != "ocr" else add_paused(connection), kind],
+        )
+    app: Any = SimpleNamespace(
+        schema="batchproc",
+        database_url=database_url,
+        settings=Settings(),
+    )
+    begun = Begun(1, frozenset(["ocr", "classify"]), Counts())
+    seen = watched(app, RunOptions(workers=2), begun)()
+    assert seen.seconds_left == pytest.approx(expected, abs=0.5)
+    assert watched(app, RunOptions(workers=2, max_jobs=1), begun)().seconds_left is None, "it ends before that"
+
+
+def add_paused(connection: Conn) -> str:
+    """The slug of a tenant that is paused."""
+    add_tenant(connection, "resting")
+    connection.execute("update batchproc.tenants set paused = true where slug = 'resting'")
+    return "resting"

@@ -16,7 +16,10 @@ from rich.cells import cell_len
 
 from batchproc.cli.progress import ProgressLine
 from batchproc.cli.terminal import StatusLine
-from batchproc.queue.inspection import Due
+from batchproc.engine.counts import Counts
+from batchproc.engine.run_report import Begun
+from batchproc.ops.run_ahead import RunLook
+from batchproc.queue.inspection_run import Due, Retries
 
 Terminal = Callable[[int], int]
 
@@ -71,8 +74,9 @@ def test_a_line_ends_before_the_last_column(terminal: Terminal, text: str, line:
 def test_the_progress_of_a_run_stays_one_line(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("batchproc.cli.progress._EVERY", 0.3)
     shown = terminal(40)
-    with ProgressLine(lambda: Due(waiting=123_456_789, running=1000)) as watch:
-        watch._done = watch._failed = 1_000_000  # as many as a long night has
+    look = RunLook(Due(waiting=123_456_789, running=1000), Retries(1000, 40.0), 43_500.0)
+    with ProgressLine(lambda _: lambda: look) as line:
+        line.begin(Begun(1, frozenset(), Counts(completed=1_000_000, discarded=10_000)))  # as many as a long night has
         lines = [first_line(shown) for _ in range(2)]
     assert lines[1].startswith("1000000 done")
     assert [line for line in lines if cell_len(line) >= 40] == []

@@ -174,18 +174,6 @@ def test_nodes_show_whether_they_live_and_what_they_run(connection: Conn) -> Non
     assert shown == {alive.node_id: (True, 2, 2), dead.node_id: (False, 0, 2)}
 
 
-def test_due_jobs_are_counted_within_the_scope(connection: Conn) -> None:
-    one_, two = add_tenant(connection, "one"), add_tenant(connection, "two")
-    enqueue(connection, one_)
-    enqueue(connection, two, "other", lane=Lane.INTERACTIVE)
-    enqueue(connection, two, run_at=now(connection) + timedelta(days=1))
-    scopes = [([], [], []), ([one_], [], []), ([], ["other"], []), ([], [], [0]), ([one_], ["other"], [])]
-    counts = [
-        LOOK.count_due(connection, tenant_ids=ids, kinds=kinds, lanes=lanes).waiting for ids, kinds, lanes in scopes
-    ]
-    assert counts == [2, 1, 1, 1, 0]
-
-
 def test_every_listing_can_be_shown_as_json(connection: Conn) -> None:
     tenant, node = add_tenant(connection), join(connection)
     claimed = running(connection, node, tenant)

@@ -226,6 +226,8 @@ PINS: dict[str, tuple[Values, set[str]]] = {
         lambda _: {"run_id": 1, "drain_wait": 600.0, "skip": [], **ABLE},
         {"processing_jobs_(run|promote)", "processing_jobs_running_(node|kind)"},
     ),
+    "retries_of_run": (lambda _: {"run_id": 1, "drain_wait": 600.0}, {"processing_jobs_(run|promote)"}),
+    "running_work": (lambda _: SCOPE, {"processing_jobs_running_(node|kind)"}),
     "expired_claims": (lambda _: {"limit": 100, "skip": []}, {"processing_jobs_running_(node|kind)"}),
     "held_claims": (lambda _: [NODE], {"processing_jobs_running_node"}),
     "settle": (endings, {"processing_jobs_pkey"}),

@@ -8,6 +8,7 @@ import click
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.bench_common import begin, runs_option, show
+from batchproc.cli.messages import say
 from batchproc.cli.output import json_option
 
 _MOST_WORKERS = 64
@@ -54,7 +55,7 @@ def command(
     found = installed_peers() if peers else {}
     for name, peer in found.items():
         if peer is None:
-            click.echo(f"{name} is left out: celery, redis (Python) or redis-server is not installed here", err=True)
+            say(f"{name} is left out: celery, redis (Python) or redis-server is not installed here")
     done = bench_queue(
         app.settings,
         urls,
@@ -67,10 +68,9 @@ def command(
         campaign=campaign,
     )
     if not done.durability.durable:
-        click.echo(
+        say(
             "the commits of this database are not durable (fsync or synchronous_commit is off): "
-            "the figures are not those of a database that survives a power cut",
-            err=True,
+            "the figures are not those of a database that survives a power cut"
         )
     plain = done.plain()
     lines = [_line(row, runs, plain.get("peers", {})) for row in plain["by_workers"]]

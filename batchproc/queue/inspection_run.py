@@ -1,0 +1,85 @@
+"""What a run has before it, for the one who watches: how much waits and runs, what work that is, what comes later."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from psycopg import Connection
+from psycopg.rows import TupleRow, class_row
+
+from batchproc.database import SqlFolder
+from batchproc.queue.campaign_listing import LeftJobs
+
+
+class Due(NamedTuple):
+    """Jobs that could begin at once, and those that run on nodes that live."""
+
+    waiting: int
+    running: int
+
+
+class Retries(NamedTuple):
+    """Jobs that are to be tried again later, and the seconds until the first of those that the run waits for; None when
+    it waits for none."""
+
+    jobs: int
+    next_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """One that runs: its pages as those of `LeftJobs`, what it told of its progress, and for how many seconds it runs.
+
+    ``total`` is None when it told nothing yet.
+    """
+
+    tenant_id: int
+    kind: str
+    mode: str | None
+    pages: int
+    pages_unknown: int
+    done: int | None
+    total: int | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunInspection:
+    """Statements that only read, of the jobs of a scope; empty collections mean all."""
+
+    schema: str
+    tenant_ids: Collection[int] = ()
+    kinds: Collection[str] = ()
+    lanes: Collection[int] = ()
+    _sql: SqlFolder = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_sql", SqlFolder("batchproc.queue", self.schema))
+
+    def due(self, connection: Connection[TupleRow]) -> Due:
+        """It reads an entry of an index for each job that waits: 0.3 s where a million do."""
+        row = connection.execute(self._sql["count_due"], self._scope()).fetchone()
+        assert row is not None
+        return Due(*row)
+
+    def due_work(self, connection: Connection[TupleRow]) -> list[LeftJobs]:
+        """What waits, as work. It reads each job and document: 1.5 s where a million jobs wait."""
+        cursor = connection.cursor(row_factory=class_row(LeftJobs))
+        return cursor.execute(self._sql["due_work"], self._scope()).fetchall()
+
+    def running_work(self, connection: Connection[TupleRow]) -> list[RunningJob]:
+        """What runs on nodes that live."""
+        cursor = connection.cursor(row_factory=class_row(RunningJob))
+        return cursor.execute(self._sql["running_work"], self._scope()).fetchall()
+
+    def retries(self, connection: Connection[TupleRow], run_id: int, within: float) -> Retries:
+        """Of jobs that failed in that run; it waits for those that are due ``within`` so many seconds."""
+        values = {"run_id": run_id, "drain_wait": within}
+        row = connection.execute(self._sql["retries_of_run"], values).fetchone()
+        assert row is not None
+        return Retries(*row)
+
+    def _scope(self) -> dict[str, list[Any]]:
+        return {"tenant_ids": list(self.tenant_ids), "kinds": list(self.kinds), "lanes": list(self.lanes)}

@@ -1,0 +1,11 @@
+-- Jobs that failed in a run and are to be tried again, though not yet, and in how many seconds the first of them is due
+-- that the run waits for, by the same conditions as in undrained.sql; null: it waits for none.
+select count(*) as retries,
+       extract(epoch from min(j.run_at) filter (
+           where j.run_at <= clock_timestamp() + make_interval(secs => %(drain_wait)s)
+             and not exists (select from batchproc.kinds k where k.kind = j.kind and k.paused)
+             and not exists (select from batchproc.tenants t where t.tenant_id = j.tenant_id and t.paused))
+         - clock_timestamp())::float8 as next_seconds
+from batchproc.processing_jobs j
+where j.state = 'scheduled' and j.run_id = %(run_id)s and j.failure_code is not null
+  and j.failure_code <> 'storage_unavailable'
