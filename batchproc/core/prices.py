@@ -34,9 +34,13 @@ class WorkTimes:
         self._queues: dict[tuple[int, str], _Mean] = {}
 
     def guess(self, queue: Queue) -> float:
-        """Seconds that the queue's next job will take."""
+        """Seconds that the queue's next job will take, with its claim and settle."""
+        return max(LEAST_SECONDS, self.mean(queue))
+
+    def mean(self, queue: Queue) -> float:
+        """Seconds that a worker will be at the queue's next job."""
         mean = self._queues.get((queue.tenant_id, queue.kind)) or self._kinds.get(queue.kind)
-        return FIRST_GUESS if mean is None else max(LEAST_SECONDS, mean.value)
+        return FIRST_GUESS if mean is None else mean.value
 
     def learn(self, queue: Queue, seconds: float) -> None:
         """A job of the queue has taken that long."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import TypeVar
 
 import psycopg
@@ -12,7 +13,7 @@ from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.core.ahead import Ahead
+from batchproc.core.ahead import MOST_WAITING, Ahead
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec, Lane
@@ -252,10 +253,11 @@ class Dispatcher:
         return self._ready.choose(free, self._bulk_room(), jobs=jobs_left, without=without)
 
     def _room_ahead(self) -> int:
-        """How many slots may get jobs while they are still at others."""
+        """How many fillings of slots may be claimed for those that are still at others."""
         if not self._may_claim_ahead:
             return 0
-        return self._pool.room_ahead() + (self._pool.free() if self._ahead.only_quick else 0)
+        most = MOST_WAITING if self._ahead.only_brief else 1
+        return self._pool.room_ahead(most) + (self._pool.free() if self._ahead.only_quick else 0)
 
     @property
     def _may_claim_ahead(self) -> bool:
@@ -312,11 +314,16 @@ class Dispatcher:
             self._give_back(claims, _LEASE_LOST)
             return
         # Over the free slots only: what goes ahead had better be in whole bundles.
-        for bundle in bundled(claims, self._specs, self._pool.free(), bulk=self._bulk_room()):
+        free = self._pool.free()
+        bundles = [
+            (bundle, self._ahead.expected(bundle))
+            for bundle in bundled(claims, self._specs, free, bulk=self._bulk_room())
+        ]
+        # Of those that wait the quickest come first: others might have to go back behind one that takes long.
+        for bundle, expected in [*bundles[:free], *sorted(bundles[free:], key=itemgetter(1))]:
+            self._ahead.filled(expected)
             try:
-                self._pool.submit(
-                    *map(self._work, bundle), is_quick=self._ahead.is_quick(bundle), ahead=self._may_claim_ahead
-                )
+                self._pool.submit(*map(self._work, bundle), expected=expected, ahead=self._may_claim_ahead)
             except NoFreeSlot:
                 # An idle worker died between the choice and the claim, or the jobs before it are not so quick.
                 self._give_back(bundle, "no worker was free for it any more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -52,10 +53,10 @@ class SteppedPool:
     def free(self) -> int:
         return self._slots - len(self._ended) - len(self._running)
 
-    def room_ahead(self) -> int:
+    def room_ahead(self, most: int = 1) -> int:
         return 0
 
-    def submit(self, *works: Work, is_quick: bool = False, ahead: bool = False) -> int:
+    def submit(self, *works: Work, expected: float = math.inf, ahead: bool = False) -> int:
         [work] = works
         assert self.free() > 0, "no more claims than free slots"
         if self.refusals:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from batchproc.core.outcome import Outcome
@@ -18,10 +20,10 @@ def went_ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     jobs: list[int] = []
     submit = WorkerPool.submit
 
-    def noted(pool: WorkerPool, *works: Work, is_quick: bool = False, ahead: bool = False) -> int:
+    def noted(pool: WorkerPool, *works: Work, expected: float = math.inf, ahead: bool = False) -> int:
         if not pool.free():
             jobs.extend(work.job_id for work in works)
-        return submit(pool, *works, is_quick=is_quick, ahead=ahead)
+        return submit(pool, *works, expected=expected, ahead=ahead)
 
     monkeypatch.setattr(WorkerPool, "submit", noted)
     return jobs

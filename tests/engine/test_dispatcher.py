@@ -109,7 +109,7 @@ def test_a_tick_settles_and_claims_in_one_transaction(bench: Bench, stepped: Ste
     states: list[str] = []
     submit = node.pool.submit
 
-    def submit_and_break(*works: Work, **options: bool) -> int:
+    def submit_and_break(*works: Work, **options: float) -> int:
         [work] = works
         store.broken = work.job_id == first
         return submit(*works)
@@ -190,7 +190,7 @@ def test_a_job_that_is_submitted_while_the_lease_is_being_lost_is_stopped(bench:
     node.pool.lasting[job] = 1_000_000
     submit = node.pool.submit
 
-    def submit_too_late(*works: Work, **options: bool) -> int:
+    def submit_too_late(*works: Work, **options: float) -> int:
         [work] = works
         if not node.pool.submitted:
             node.dispatcher.lease_lost()  # which stops what runs by now

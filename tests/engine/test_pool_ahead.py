@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from batchproc.core.ahead import MOST_WAITING, QUICK_SECONDS
 from batchproc.core.outcome import Cancelled, Completed, Failed, Interrupted, Outcome
 from batchproc.engine.pool import slot
 from batchproc.engine.pool.worker_pool import Ended, NoFreeSlot, Work, WorkerPool
@@ -26,9 +27,9 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot, "_STILL_QUICK_SECONDS", 60.0)
 
 
-def submitted(pool: WorkerPool, *acts: Act, is_quick: bool = True, timeout: float = 30.0) -> list[Work]:
+def submitted(pool: WorkerPool, *acts: Act, expected: float = QUICK_SECONDS, timeout: float = 30.0) -> list[Work]:
     works = [work(act, timeout) for act in acts]
-    pool.submit(*works, is_quick=is_quick, ahead=True)
+    pool.submit(*works, expected=expected, ahead=True)
     return works
 
 
@@ -57,11 +58,37 @@ def test_what_waits_is_run_by_the_same_worker_right_after(tmp_path: Path) -> Non
 
 def test_nothing_waits_behind_jobs_that_may_take_long(tmp_path: Path) -> None:
     with running_pool(tmp_path, workers=1) as pool:
-        submitted(pool, Act.NAP, is_quick=False)
+        submitted(pool, Act.NAP, expected=QUICK_SECONDS * 1.1)
         assert pool.room_ahead() == 0
         with pytest.raises(NoFreeSlot):
             submitted(pool, Act.QUICK)
         collect(pool, 1)
+
+
+@pytest.mark.usefixtures("patient")
+def test_many_wait_behind_what_takes_next_to_nothing_and_are_run_in_their_order(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        works = submitted(pool, Act.NAP, expected=0.0)
+        assert (pool.room_ahead(), pool.room_ahead(MOST_WAITING)) == (1, MOST_WAITING)
+        for _ in range(MOST_WAITING):
+            works += submitted(pool, Act.QUICK, Act.QUICK, expected=0.0)
+        assert pool.room_ahead(MOST_WAITING) == 0
+        with pytest.raises(NoFreeSlot):
+            submitted(pool, Act.QUICK, expected=0.0)
+        assert pool.bundles() == [[job.claim_id for job in works]]
+        assert [item.work for item in collect(pool, len(works))] == works
+
+
+@pytest.mark.usefixtures("patient")
+def test_they_wait_where_the_fewest_do(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=2) as pool:
+        for _ in range(2):
+            submitted(pool, Act.HANG_IN_C, expected=0.0)
+        all_begun(pool)
+        for _ in range(4):
+            submitted(pool, Act.QUICK, expected=0.0)
+        assert [len(held) for held in pool.bundles()] == [3, 3]
+        pool.interrupt("the test is over")
 
 
 @pytest.mark.usefixtures("patient")

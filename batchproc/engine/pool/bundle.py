@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterable, Sequence
 from concurrent import futures
@@ -33,12 +34,12 @@ class Bundle:
         heard: when an outcome was heard last, or the jobs were sent.
         looked_at: the moment at which its slot looked for outcomes last.
         unwanted: outcomes of jobs if they have not begun by the time their worker is dead.
-        is_quick: they should be over soon, so that another bundle may wait behind them.
+        expected: seconds that they should take; others may wait behind them if that is little.
     """
 
-    def __init__(self, slot: int, works: Iterable[Work], now: float, *, is_quick: bool = False) -> None:
+    def __init__(self, slot: int, works: Iterable[Work], now: float, *, expected: float = math.inf) -> None:
         self.left = {work.claim_id: work for work in works}
-        self.is_quick = is_quick
+        self.expected = expected
         self.submitted = self.heard = now
         self.looked_at = 0.0
         self.future: futures.Future[Reply] | None = None

@@ -1,13 +1,14 @@
 """A slot: the place of one worker, who gets one bundle of jobs at a time, and is replaced when it dies or has to.
 
-While its jobs are quick ones a second bundle may wait in the slot, for the worker to go on with at once. It goes back
-when the jobs before it take longer than was thought.
+While its jobs are quick ones others may wait in the slot, for the worker to go on with at once. They go back when the
+jobs before them take longer than was thought.
 
 Its keeper kills and starts its workers. The state changes only under the lock.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -16,6 +17,7 @@ from enum import Enum
 from functools import partial
 from uuid import UUID
 
+from batchproc.core.ahead import MOST_WAITING, room_behind
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.outcome import Cancelled, Interrupted, Outcome
 from batchproc.engine.pool.bundle import Bundle
@@ -26,6 +28,7 @@ from batchproc.engine.pool.scales import Scales
 from batchproc.engine.pool.shared import Shared
 from batchproc.engine.pool.types import Ended, Running, Work
 from batchproc.engine.pool.verdict import DIED, UNFIT, WORN, Verdict, await_report, judge, limit_passed
+from batchproc.engine.pool.waiting import Waiting
 from batchproc.engine.pool.worker_handle import WorkerHandle
 
 CHECK_SECONDS = 0.5
@@ -58,7 +61,7 @@ class Slot:
         self.number = number
         self.worker: WorkerHandle | None = None
         self.bundle: Bundle | None = None
-        self._ahead: Bundle | None = None
+        self._waiting = Waiting()
         self._shared = shared
         self._options = shared.plan.options
         self._lock = threading.Lock()
@@ -85,16 +88,17 @@ class Slot:
         """Whether it is ready, or never will be."""
         return self._state is not _State.STARTING
 
-    def takes_ahead(self, now: float) -> bool:
-        """Whether a bundle may wait behind the one that its worker is at: not where that is at one job for long."""
+    @property
+    def waiting(self) -> int:
+        """How many bundles wait behind the one that its worker is at."""
+        return len(self._waiting)
+
+    def room_ahead(self, now: float, most: int = MOST_WAITING) -> int:
+        """How many more may wait, of so many at most: none where the worker is at one job for long."""
         bundle = self.bundle
-        return (
-            self._state is _State.BUSY
-            and self._ahead is None
-            and bundle is not None
-            and bundle.is_quick
-            and now <= bundle.heard + _STILL_QUICK_SECONDS
-        )
+        if self._state is not _State.BUSY or bundle is None or now > bundle.heard + _STILL_QUICK_SECONDS:
+            return 0
+        return room_behind(bundle.expected, self._waiting.expected, most=most)
 
     @property
     def heard(self) -> float:
@@ -102,20 +106,20 @@ class Slot:
         bundle = self.bundle
         return 0.0 if bundle is None else bundle.heard
 
-    def submit(self, works: Sequence[Work], *, is_quick: bool = False, ahead: bool = False) -> bool:
+    def submit(self, works: Sequence[Work], *, expected: float = math.inf, ahead: bool = False) -> bool:
         """False when the slot is not free, and takes nothing ahead.
 
         Args:
-            is_quick: another bundle may wait behind this one.
-            ahead: these may wait behind another.
+            expected: seconds that they should take.
+            ahead: they may wait behind others.
         """
         now = time.monotonic()
         with self._lock:
-            bundle = Bundle(self.number, works, now, is_quick=is_quick)
+            bundle = Bundle(self.number, works, now, expected=expected)
             if self._state is not _State.IDLE:
-                if not ahead or not self.takes_ahead(now):
+                if not ahead or not self.room_ahead(now):
                     return False
-                self._ahead = bundle
+                self._waiting.add(bundle)
                 return True
             self._begin(bundle)
         self._listen(bundle)
@@ -137,23 +141,21 @@ class Slot:
             return Running(self.number, work, pid, bundle.submitted, progress, resident)
 
     def holds(self) -> list[UUID]:
-        """The claims of the jobs in this slot that have not ended; those of one that waits among them."""
+        """The claims of the jobs in this slot that have not ended; of those that wait, too."""
         with self._lock:
-            return [claim_id for bundle in (self.bundle, self._ahead) if bundle is not None for claim_id in bundle.left]
+            return [*(self.bundle.left if self.bundle is not None else ()), *self._waiting.claims]
 
     def cancel(self, claim_id: UUID) -> bool:
         """Ends the job of this claim as cancelled; False when it is not here. Its worker dies only if it has begun."""
         cancelled = Cancelled()
         with self._lock:
-            bundle, ahead = self.bundle, self._ahead
-            if ahead is not None and claim_id in ahead.left:
-                ended = ahead.give_up([claim_id], cancelled)
-            elif bundle is not None and claim_id in bundle.left:
+            bundle, ended = self.bundle, self._waiting.cancel(claim_id, cancelled)
+            if not ended and bundle is not None and claim_id in bundle.left:
                 ended = self._take_back(bundle, [claim_id], cancelled)
                 if claim_id in bundle.left:
                     bundle.unwanted[claim_id] = cancelled
                     self._replace(Verdict("has a cancelled job", cancelled, claim_id))
-            else:
+            elif not ended:
                 return False
         self._publish(ended)
         return True
@@ -162,7 +164,7 @@ class Slot:
         """Ends every job that there is as interrupted."""
         outcome = Interrupted(reason)
         with self._lock:
-            ended = self._give_back_ahead(outcome)
+            ended = self._waiting.give_up(outcome)
             bundle = self.bundle
             if bundle is not None and bundle.left:
                 if self._state is _State.STARTING:  # they wait for a new worker
@@ -176,7 +178,7 @@ class Slot:
         """The node is shutting down: lets the handler see it, and gives back what would come after its job."""
         outcome = Interrupted("the node is shutting down")
         with self._lock:
-            ended = self._give_back_ahead(outcome)
+            ended = self._waiting.give_up(outcome)
             bundle, worker = self.bundle, self.worker
             if worker is not None and worker.progress is not None and self._state is not _State.RETIRED:
                 worker.progress.ask_to_stop()
@@ -233,7 +235,7 @@ class Slot:
             self.worker = worker
             if self.bundle is not None and not self.bundle.left:
                 self.bundle = None
-            bundle = self.bundle or self._take_ahead()
+            bundle = self.bundle or self._waiting.take()
             self._state = _State.IDLE
             if bundle is not None:
                 self._begin(bundle)
@@ -265,7 +267,7 @@ class Slot:
         """There will be no worker any more; kills the one there is, if told, and gives back the jobs there are."""
         outcome = Interrupted(reason)
         with self._lock:
-            ended = self._give_back_ahead(outcome)
+            ended = self._waiting.give_up(outcome)
             bundle, self.bundle = self.bundle, None
             worker, self.worker = self.worker, None
             self._state = _State.RETIRED
@@ -301,8 +303,8 @@ class Slot:
             verdict, due = None, now + _SOON  # pebble's thread is about to say so
         if verdict is not None:
             self._replace(verdict)
-        if self._ahead is not None:
-            due = min(due, self._ahead.submitted + AHEAD_SECONDS)
+        if (since := self._waiting.since) is not None:
+            due = min(due, since + AHEAD_SECONDS)
         return ended, due
 
     def _replace(self, verdict: Verdict) -> None:
@@ -322,22 +324,14 @@ class Slot:
             self.worker.bundles += 1
         self._hand_over(bundle)
 
-    def _take_ahead(self) -> Bundle | None:
-        """The bundle that waits, if there is still something in it."""
-        bundle, self._ahead = self._ahead, None
-        return bundle if bundle is not None and bundle.left else None
-
-    def _give_back_ahead(self, outcome: Outcome) -> list[Ended]:
-        bundle = self._take_ahead()
-        return bundle.give_up(bundle.left, outcome) if bundle is not None else []
-
     def _late_ahead(self, now: float) -> list[Ended]:
-        """Gives back the bundle that waits when what is before it was not so quick: it is for whoever is free."""
-        if self._ahead is None or now < self._ahead.submitted + AHEAD_SECONDS:
+        """Gives back what waits when what is before it was not so quick: it is for whoever is free."""
+        since = self._waiting.since
+        if since is None or now < since + AHEAD_SECONDS:
             return []
         if self.bundle is not None:
-            self.bundle.is_quick = False
-        return self._give_back_ahead(Interrupted("the jobs before it took longer than was thought"))
+            self.bundle.expected = math.inf
+        return self._waiting.give_up(Interrupted("the jobs before it took longer than was thought"))
 
     def _hand_over(self, bundle: Bundle) -> None:
         assert self.worker is not None
@@ -401,7 +395,7 @@ class Slot:
             self._state = _State.BUSY
             self._hand_over(bundle)
             return bundle
-        elif (ahead := self._take_ahead()) is not None:
+        elif (ahead := self._waiting.take()) is not None:
             self._begin(ahead)
             return ahead
         return None

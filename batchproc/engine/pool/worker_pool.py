@@ -7,6 +7,7 @@ user is waiting for; the user only submits, and collects with ``poll`` what has 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import select
@@ -100,29 +101,34 @@ class WorkerPool:
         """How many slots have a worker that is ready and idle."""
         return sum(slot.free for slot in self._slots)
 
-    def room_ahead(self) -> int:
-        """How many slots are at quick jobs and have nothing waiting behind them."""
-        now = time.monotonic()
-        return sum(slot.takes_ahead(now) for slot in self._slots)
+    def room_ahead(self, most: int = 1) -> int:
+        """How many submissions may wait in slots that are at quick jobs, if they are like the last ones.
 
-    def submit(self, *works: Work, is_quick: bool = False, ahead: bool = False) -> int:
+        Args:
+            most: that may wait in one slot.
+        """
+        now = time.monotonic()
+        return sum(slot.room_ahead(now, most) for slot in self._slots)
+
+    def submit(self, *works: Work, expected: float = math.inf, ahead: bool = False) -> int:
         """Gives jobs, mostly a single one, to a free slot, in this order, and returns the slot's number.
 
         Each ends for itself, and is told by ``poll`` soon after. The limits of each count from its begin.
 
         Args:
-            is_quick: they should be over soon, so that others may wait behind them.
+            expected: seconds that they should take; others may wait behind them if that is little.
             ahead: without a free slot they may wait behind quick jobs; what waits too long ends as interrupted.
 
         Raises:
             NoFreeSlot: there is none; also after ``free`` told of one, for an idle worker may die at any time.
         """
         for slot in self._slots:
-            if slot.free and slot.submit(works, is_quick=is_quick):
+            if slot.free and slot.submit(works, expected=expected):
                 return slot.number
-        # The one that has been at its job for the shortest time: it should be over first, if any is.
-        for slot in sorted(self._slots, key=lambda slot: slot.heard, reverse=True) if ahead else ():
-            if slot.submit(works, is_quick=is_quick, ahead=True):
+        # Behind as little as there is; and of these the one that has been at its job for the shortest time: it should
+        # be over first, if any is.
+        for slot in sorted(self._slots, key=lambda slot: (slot.waiting, -slot.heard)) if ahead else ():
+            if slot.submit(works, expected=expected, ahead=True):
                 return slot.number
         raise NoFreeSlot(f"no slot is free for job {works[0].job_id}")
 
