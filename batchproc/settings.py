@@ -81,7 +81,12 @@ class Pool(Section):
     shutdown_grace: Duration = Field(
         default=30.0, description="How long running jobs may finish once a stop is asked for."
     )
-    nice: int = Field(default=0, ge=0, le=19, description="Niceness of the workers, as of nice(1).")
+    nice: int = Field(
+        default=5,
+        ge=0,
+        le=19,
+        description="Niceness of the workers, as of nice(1): they give way to the node and the database.",
+    )
 
 
 class LaneWeights(Section):
@@ -258,7 +263,7 @@ class Errors(Section):
 
 
 class Logging(Section):
-    """The log, which goes to stderr and never to stdout."""
+    """The log: on stderr, of `run` only with `-v`, `--once` or `--forever`, and never on stdout."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The least severe level logged."

@@ -7,6 +7,7 @@ it, and would wait behind its slot's jobs while another one is free: nothing is 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from batchproc.core.job import Claim
@@ -54,7 +55,8 @@ class Ahead:
 
     def expected(self, bundle: Sequence[Claim]) -> float:
         """Seconds that these jobs should take one after the other."""
-        return sum(self._times.mean(_queue(claim)) for claim in bundle)
+        jobs = Counter((claim.lane, claim.tenant_id, claim.kind) for claim in bundle)
+        return sum(count * self._times.mean(Queue(*queue)) for queue, count in jobs.items())
 
     def filled(self, expected: float) -> None:
         """A slot gets a filling that should take so many seconds."""
