@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from batchproc.cli.output import emit_json, figure, shown, table
+from batchproc.cli.output import broken, emit_json, figure, print_broken, shown, table
 from batchproc.core.counted import counted
 from batchproc.core.durations import duration
 from batchproc.core.failure_codes import BAD_CONTENT
@@ -50,17 +50,18 @@ def print_campaign(view: CampaignView, as_json: bool) -> None:
         return
     campaign = view.campaign
     for name, value in _fields(view):
-        click.echo(f"{name:<{_NAMES}}{shown(value)}")
+        for line in broken(f"{name:<{_NAMES}}{shown(value)}", indent=_NAMES):
+            click.echo(line)
     for line in campaign_result.lines(view.result):
-        click.echo(line)
+        print_broken(line)
     if view.failures:
         click.echo()
         failures = view.failures[:_FAILURES_SHOWN]
         table(_FAILURE_COLUMNS, [[each.tenant, each.kind, each.failure_code, each.jobs] for each in failures])
         if len(view.failures) > _FAILURES_SHOWN:
-            click.echo(f"and {len(view.failures) - _FAILURES_SHOWN} more rows: see --json")
+            print_broken(f"and {len(view.failures) - _FAILURES_SHOWN} more rows: see --json")
         if any(each.failure_code not in BAD_CONTENT for each in view.failures):
-            click.echo(f"to try them again: batchproc campaigns retry {campaign.campaign_id}")
+            print_broken(f"to try them again: batchproc campaigns retry {campaign.campaign_id}")
 
 
 def _fields(view: CampaignView) -> list[tuple[str, Any]]:
@@ -72,7 +73,7 @@ def _fields(view: CampaignView) -> list[tuple[str, Any]]:
         *([("cancelled", campaign.cancelled_at)] if campaign.cancelled_at else []),
         ("documents", _documents(campaign)),
         *([] if campaign.filled_at else [("", "its command goes on, or was cut short: then give it again")]),
-        ("jobs", ", ".join(f"{campaign.jobs[state]:,} {state}" for state in JobState if campaign.jobs[state])),
+        ("jobs", _jobs(campaign)),
         *_left(view),
     ]
 
@@ -80,6 +81,14 @@ def _fields(view: CampaignView) -> list[tuple[str, Any]]:
 def _documents(campaign: Campaign) -> str:
     text = f"{campaign.documents_done:,} of {campaign.documents:,} done ({campaign.progress:.0%})"
     return f"{text}, {campaign.documents_cancelled:,} cancelled" if campaign.documents_cancelled else text
+
+
+def _jobs(campaign: Campaign) -> str:
+    told = ", ".join(f"{campaign.jobs[state]:,} {state}" for state in JobState if campaign.jobs[state])
+    if not told:
+        # Of what a prune of an older release deleted nothing was kept.
+        return "all pruned" if campaign.documents else "none"
+    return f"{told} ({campaign.pruned:,} of them pruned)" if campaign.pruned else told
 
 
 def _left(view: CampaignView) -> list[tuple[str, str]]:
@@ -107,6 +116,7 @@ def _rate(pace: Pace) -> str:
 def _plain(view: CampaignView) -> dict[str, Any]:
     return row_of(view.campaign) | {
         "jobs": {state.value: view.campaign.jobs[state] for state in JobState},
+        "jobs_pruned": view.campaign.pruned,
         "failures": [
             {"tenant": each.tenant, "kind": each.kind, "failure_code": each.failure_code, "jobs": each.jobs}
             for each in view.failures

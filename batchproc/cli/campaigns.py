@@ -17,7 +17,7 @@ from batchproc.cli.filters import FailureCode
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.job_filters import require_yes
 from batchproc.cli.messages import say
-from batchproc.cli.output import emit_json, emit_rows, json_option
+from batchproc.cli.output import emit_json, emit_rows, json_option, print_broken
 from batchproc.cli.terminal import StatusLine
 from batchproc.config.loading import worker_count
 from batchproc.core.counted import counted, waiting
@@ -79,7 +79,8 @@ def list_campaigns(app: App, as_json: bool, limit: int, tenant: str | None, afte
 @json_option
 @pass_app
 def show_campaign(app: App, campaign_id: int, as_json: bool) -> None:
-    """Show how far a campaign is, what failed, how long the rest takes, and what became of the texts.
+    """Show how far a campaign is, and how long the rest takes. It also tells what failed, and what became of
+    the texts.
 
     The time left follows from how fast its documents came to an end in the last quarter of an hour, if a node runs and
     five or more did, over ten seconds at least. Otherwise it is as reprocess --dry-run estimates it: from the time
@@ -104,7 +105,7 @@ def pause_campaign(app: App, campaign_id: int, as_json: bool) -> None:
     if as_json:
         emit_json({"campaign_id": campaign_id, "held": held})
     else:
-        click.echo(
+        print_broken(
             f"campaign {campaign_id}: {counted(held, 'job')} held; go on with: batchproc campaigns resume {campaign_id}"
         )
 
@@ -120,10 +121,10 @@ def resume_campaign(app: App, campaign_id: int, as_json: bool) -> None:
     if as_json:
         emit_json({"campaign_id": campaign_id, "released": released.jobs, "superseded": released.superseded})
         return
-    click.echo(f"campaign {campaign_id}: {waiting(released.jobs)} again")
+    print_broken(f"campaign {campaign_id}: {waiting(released.jobs)} again")
     if released.superseded:
         was, their = ("was", "its") if released.superseded == 1 else ("were", "their")
-        click.echo(f"{released.superseded} {was} cancelled: another job does {their} work")
+        print_broken(f"{released.superseded} {was} cancelled: another job does {their} work")
 
 
 @campaigns.command("cancel")
@@ -143,7 +144,7 @@ def cancel_campaign(app: App, campaign_id: int, as_json: bool, dry_run: bool, ye
     with app.connect() as connection:
         campaign = CampaignListing(app.schema).one(connection, campaign_id)
         if campaign.has_ended and not as_json and (campaign.state == "cancelled" or not campaign.documents_cancelled):
-            click.echo(f"campaign {campaign_id} is {campaign.state}: there is nothing to cancel")
+            print_broken(f"campaign {campaign_id} is {campaign.state}: there is nothing to cancel")
             return 0
         if dry_run:
             _tell_of_dry(campaign_id, campaign.jobs_left, "cancelled", as_json)
@@ -180,7 +181,7 @@ def cancel_campaign(app: App, campaign_id: int, as_json: bool, dry_run: bool, ye
 def retry_campaign(
     app: App, campaign_id: int, as_json: bool, failure_codes: tuple[str, ...], dry_run: bool, yes: bool
 ) -> int:
-    """Try what of a campaign was given up on or cancelled once more, with fresh budgets.
+    """Try again what of a campaign was given up on or cancelled. Its budgets are fresh.
 
     \b
     batchproc campaigns retry 7
@@ -213,7 +214,7 @@ def _tell_of_dry(campaign_id: int, jobs: int, done: str, as_json: bool) -> None:
     if as_json:
         emit_json({"campaign_id": campaign_id, done: jobs, "dry_run": True})
     else:
-        click.echo(f"campaign {campaign_id}: {counted(jobs, 'job')} would be {done}")
+        print_broken(f"campaign {campaign_id}: {counted(jobs, 'job')} would be {done}")
 
 
 def _tell_of_rest(app: App, connection: Connection[TupleRow], campaign_id: int) -> int:
@@ -230,18 +231,18 @@ def _print_cancelled(campaign_id: int, done: CampaignCancelled, *, as_json: bool
         values = {"cancelled": done.cancelled, "requested": done.requested, "unwritten": done.unwritten}
         emit_json({"campaign_id": campaign_id, **values, "dry_run": False})
         return
-    click.echo(f"campaign {campaign_id}: {counted(done.cancelled, 'job')} cancelled")
+    print_broken(f"campaign {campaign_id}: {counted(done.cancelled, 'job')} cancelled")
     if done.requested:
         was, their = ("was", "its") if done.requested == 1 else ("were", "their")
         told = f"{done.requested} {was} asked to stop, but {their} node has not done so yet: see batchproc status"
-        click.echo(told)
+        print_broken(told)
     _tell_of_unwritten(done.unwritten)
 
 
 def _tell_of_unwritten(jobs: int) -> None:
     if jobs:
         left = "is left: somebody holds its row" if jobs == 1 else "are left: somebody holds their rows"
-        click.echo(f"{jobs} {left}; give the command again")
+        print_broken(f"{jobs} {left}; give the command again")
 
 
 def _print_retried(campaign_id: int, found: Retried, *, dry_run: bool, as_json: bool) -> None:
@@ -257,17 +258,17 @@ def _print_retried(campaign_id: int, found: Retried, *, dry_run: bool, as_json: 
         return
     if found.retried or not found.held:
         again = f"{counted(found.retried, 'job')} would wait" if dry_run else waiting(found.retried)
-        click.echo(f"campaign {campaign_id}: {again} again")
+        print_broken(f"campaign {campaign_id}: {again} again")
     if found.held:
-        click.echo(
+        print_broken(
             f"campaign {campaign_id}: {counted(found.held, 'job')}"
             f" {'would be' if dry_run else 'is' if found.held == 1 else 'are'} held, as it is paused;"
             f" go on with: batchproc campaigns resume {campaign_id}"
         )
     if found.superseded:
         those = "it is: another job does its" if found.superseded == 1 else "they are: another job does their"
-        click.echo(f"{found.superseded} left as {those} work")
+        print_broken(f"{found.superseded} left as {those} work")
     _tell_of_unwritten(found.unwritten)
     for code, count in sorted(found.left_alone.items()):
         they, them = ("it", "it") if count == 1 else ("they", "them")
-        click.echo(f"{count} left alone: {they} failed as {code} (to try {them} all the same: --failure-code {code})")
+        print_broken(f"{count} left alone: {they} failed as {code} (to try {them} all the same: --failure-code {code})")

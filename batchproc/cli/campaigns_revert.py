@@ -8,7 +8,7 @@ from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.exit_codes import left_over
 from batchproc.cli.job_filters import MANY, require_yes
 from batchproc.cli.login import login_name
-from batchproc.cli.output import emit_json, json_option
+from batchproc.cli.output import emit_json, json_option, print_broken
 from batchproc.cli.terminal import StatusLine
 from batchproc.core.counted import counted
 from batchproc.core.kinds import CLASSIFY
@@ -31,7 +31,7 @@ _STAYS = {
 @json_option
 @pass_app
 def revert_campaign(app: App, campaign_id: int, dry_run: bool, yes: bool, as_json: bool) -> int:
-    """Give the documents of a campaign back the revision that was current before it.
+    """Give a campaign's documents back the revision before it.
 
     \b
     batchproc campaigns revert 7 --dry-run
@@ -73,13 +73,13 @@ def _print(done: Reverted, campaign_id: int, *, dry_run: bool, as_json: bool) ->
         )
         return
     would, it = "would get" if dry_run else "got", "it" if done.reverted == 1 else "they"
-    click.echo(
+    print_broken(
         f"campaign {campaign_id}: {counted(done.reverted, 'document')} {would} the text back that {it} had before"
     )
     for reason, documents in stays.items():
         one, several = _STAYS[reason]
-        click.echo(f"{documents} {one if documents == 1 else several}")
+        print_broken(f"{documents} {one if documents == 1 else several}")
     if done.campaign_id is not None:
         follow = "follows" if done.classify_jobs == 1 else "follow"
         jobs = counted(done.classify_jobs, f"{CLASSIFY} job")
-        click.echo(f"{jobs} {follow}, as campaign {done.campaign_id}: batchproc run")
+        print_broken(f"{jobs} {follow}, as campaign {done.campaign_id}: batchproc run")

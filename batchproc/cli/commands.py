@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from batchproc.cli import examples, offered
+from batchproc.cli import examples, global_options, offered
+from batchproc.cli.groups import tree
 from batchproc.cli.lazy import LazyCommands, Listed
 
 _COMMANDS = {
@@ -12,7 +13,7 @@ _COMMANDS = {
     "campaigns": Listed("batchproc.cli.campaigns:campaigns", "What one command began (reprocess, import), as a whole."),
     "completion": Listed(
         "batchproc.cli.completion:completion",
-        "Print what makes SHELL complete batchproc's commands, options and values.",
+        "Print what makes SHELL complete commands, options and values.",
     ),
     "db": Listed("batchproc.cli.db:db", "Start, stop, look into and back up the embedded PostgreSQL."),
     "demo": Listed("batchproc.cli.demo:demo", "See it work, with documents of its own."),
@@ -20,37 +21,31 @@ _COMMANDS = {
     "documents": Listed("batchproc.cli.documents:documents", "Look at documents, their text and its revisions."),
     "enqueue": Listed("batchproc.cli.enqueue:enqueue", "Enqueue a job of KIND."),
     "import": Listed("batchproc.cli.import_:import_", "Register files as documents of a tenant and enqueue their OCR."),
-    "jobs": Listed("batchproc.cli.jobs:jobs", "Look at jobs, run them again, end them, give up on them, move them."),
+    "jobs": Listed("batchproc.cli.jobs:jobs", "Look at jobs, run them again, end, give up on or move them."),
     "kinds": Listed(
         "batchproc.cli.kinds:kinds",
-        "List kinds, pause and resume them, limit how many of their jobs run and how fast they begin.",
+        "List kinds, pause, resume and limit them.",
     ),
     "metrics": Listed(
         "batchproc.cli.metrics:metrics",
-        "Print the queue's figures for Prometheus: jobs by lane, the oldest, pages, the last success.",
+        "Print the queue's figures for Prometheus.",
     ),
     "migrate": Listed(
         "batchproc.cli.migrate:migrate",
         "Apply the migrations that the database lacks. Behind a transaction pooler set database.direct_url.",
     ),
-    "prune": Listed("batchproc.cli.prune:prune", "Delete jobs that ended long ago, with their attempts, oldest first."),
-    "report": Listed(
-        "batchproc.cli.report:report", "Report what a run did: the newest, RUN, or what the jobs of a campaign did."
-    ),
-    "reprocess": Listed(
-        "batchproc.cli.reprocess:reprocess", "Enqueue documents again, as one campaign: those that fit all filters."
-    ),
+    "prune": Listed("batchproc.cli.prune:prune", "Delete jobs that ended long ago, with their attempts."),
+    "report": Listed("batchproc.cli.report:report", "Report what a run did, or the jobs of a campaign."),
+    "reprocess": Listed("batchproc.cli.reprocess:reprocess", "Enqueue documents again: those that fit all filters."),
     "run": Listed("batchproc.cli.run:run", "Run everything that is due, then exit."),
     "status": Listed("batchproc.cli.status:status", "Show what waits, what runs, and which nodes there are."),
     "storage": Listed("batchproc.cli.storage:storage", "Tell storage roots that are mounted from those that are not."),
     "tenants": Listed("batchproc.cli.tenants:tenants", "List, add and change tenants."),
     "usage": Listed(
         "batchproc.cli.usage:usage",
-        "Show what tenants used: jobs, pages and seconds of workers, the newest day first.",
+        "Show what tenants used: jobs, pages and seconds of workers.",
     ),
-    "why": Listed(
-        "batchproc.cli.why:why_", "Say why a job is not running, what would change that, and about when it will run."
-    ),
+    "why": Listed("batchproc.cli.why:why_", "Say why a job is not running, and what would change that."),
 }
 
 
@@ -62,3 +57,5 @@ def every_command() -> LazyCommands:
 def _finish(name: str, command: click.Command) -> None:
     examples.attach(name, command)
     offered.attach(name, command)
+    for path, inner in tree(name, command):
+        global_options.accept_behind(inner, shown=path == "run")

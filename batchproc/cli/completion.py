@@ -12,7 +12,7 @@ _PROGRAM = "batchproc"
 @click.command()
 @click.argument("shell", type=click.Choice(tuple(SHELLS)))
 def completion(shell: str) -> None:
-    """Print what makes SHELL complete batchproc's commands, options and values.
+    """Print what makes SHELL complete commands, options and values.
 
     Of tenants, kinds, campaigns and runs it offers those in the database, where that answers within a second.
     The shell must find batchproc by that name: bin/batchproc by its path, or a link to it in a folder of PATH.

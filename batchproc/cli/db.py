@@ -10,9 +10,10 @@ from typing import Literal
 import click
 import psycopg
 
-from batchproc.cli.app import App, pass_app
+from batchproc.cli.app import App, app_for, pass_app
+from batchproc.cli.global_options import GlobalOptions
 from batchproc.cli.groups import JsonGroup
-from batchproc.cli.output import emit_json, fields, json_option
+from batchproc.cli.output import emit_json, fields, json_option, print_broken
 from batchproc.core.errors import EnvironmentFault, UsageError
 from batchproc.database import connect
 from batchproc.embedded import EmbeddedServer, default_home
@@ -24,13 +25,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.group(cls=JsonGroup)
-@pass_app
-def db(app: App) -> None:
+@click.pass_obj
+def db(given: GlobalOptions) -> None:
     """Start, stop, look into and back up the embedded PostgreSQL.
 
     It is used when no database.url is set, started when needed, and keeps running between commands.
     """
-    if not app.is_embedded:
+    # The command's own App is made when its line is read to the end: -v and -q may stand there.
+    if not app_for(given).is_embedded:
         raise UsageError(
             "a database URL is configured, and `db` is for the embedded PostgreSQL alone",
             "use psql and pg_dump with that URL, or leave out database.url",
@@ -118,7 +120,7 @@ def dump(file: Path) -> None:
     server = _server()
     server.start()
     server.dump(file)
-    click.echo(f"dumped to {file} ({file.stat().st_size} bytes)")
+    print_broken(f"dumped to {file} ({file.stat().st_size} bytes)")
 
 
 @db.command()

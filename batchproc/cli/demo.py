@@ -9,7 +9,7 @@ import click
 
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.messages import say
-from batchproc.cli.output import emit_json, json_option, table
+from batchproc.cli.output import emit_json, json_option, print_broken, table
 from batchproc.cli.terminal import StatusLine
 from batchproc.config import worker_count
 from batchproc.core.durations import duration
@@ -63,12 +63,12 @@ def _print(report: DemoReport) -> None:
     table([name.replace("_", " ") for name in rows[0]], [list(row.values()) for row in rows])
     click.echo()
     for broken in report.broken:
-        click.echo(
+        print_broken(
             f"{terminal_path(os.fsencode(broken.path))} of {broken.tenant} was broken on purpose: "
             f"{broken.failure_code or 'no failure was recorded'}"
         )
     pages = sum(row.pages for row in report.tenants)
-    click.echo(f"{pages} pages in {duration(report.seconds)}, drawing included, with {report.workers} workers")
+    print_broken(f"{pages} pages in {duration(report.seconds)}, drawing included, with {report.workers} workers")
     if report.problems:
         return
     tenant = report.tenants[-1].tenant

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,11 +15,16 @@ from batchproc.core.errors import BatchprocError
 from batchproc.core.shown_text import one_line
 from batchproc.embedded import default_home
 from batchproc.ops.doctor import examine, not_examined
-from batchproc.ops.doctor.findings import Check, Findings, Patient
+from batchproc.ops.doctor.findings import Check, Finding, Findings, Patient, Severity
 from batchproc.packaged import packaged_conf
 
 _FAILED = 3
-_NARROW = 10
+_KEYS = ("check", "ok", "detail", "advice")
+_MARK, _NAME = 8, 12
+"""Cells of the columns before a finding."""
+_FINE = 10
+"""So many findings of one check that are as they should be are shown."""
+_MARKS = {Severity.FAULT: ("FAILED", "red"), Severity.WARNING: ("warning", "yellow"), Severity.NOTE: ("ok", "green")}
 
 
 @click.command()
@@ -35,12 +39,16 @@ def doctor(app: App, as_json: bool) -> int:
     if not app.verbose:
         app.override(logging__level="error")
     checks: list[Check] = []
+    said: str | None = None
     for check in _examined(app):
         if not as_json:
-            _print(check, said=checks[-1].advice if checks else None)
+            said = _print(check, said)
         checks.append(check)
     if as_json:
-        emit_json({"checks": [asdict(check) for check in checks]})
+        emit_json({"checks": [{key: getattr(check, key) for key in _KEYS} for check in checks]})
+    elif unmade := [check.check for check in checks if not check.findings]:
+        for line in broken(f"not checked before that is mended: {', '.join(unmade)}", indent=0):
+            click.echo(line)
     return 0 if all(check.ok for check in checks) else _FAILED
 
 
@@ -85,13 +93,39 @@ def _sources(flags: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     return ", then ".join(found)
 
 
-def _print(check: Check, said: str | None) -> None:
-    """Prints a check; advice that the one before it gave already, ``said``, is not repeated."""
-    mark, colour = ("FAILED", "red") if not check.ok else ("warning", "yellow") if check.is_warning else ("ok", "green")
-    indent = 8 + _NARROW + 2
-    first, *more = broken(f"{mark:<8}{check.check:<{_NARROW}}  {one_line(check.detail)}", indent=indent)
-    if check.advice is not None and check.advice != said:
-        more += broken(" " * indent + f"what to do: {one_line(check.advice)}", indent=indent)
-    click.echo(click.style(first[:8], fg=colour) + first[8:])
-    for line in more:
-        click.echo(line)
+def _print(check: Check, said: str | None) -> str | None:
+    """Prints each finding of a check on lines of its own. Advice just given, ``said``, is not repeated.
+
+    Returns:
+        the advice given last.
+    """
+    name = check.check
+    for finding in _shown(check.findings):
+        mark, colour = _MARKS[finding.severity]
+        first, *more = _fitted(f"{mark:<{_MARK}}{name:<{_NAME}}", finding.detail)
+        if finding.advice is not None and finding.advice != said:
+            more += _fitted(" " * (_MARK + _NAME), f"what to do: {finding.advice}")
+            said = finding.advice
+        click.echo(click.style(first[:_MARK], fg=colour) + first[_MARK:])
+        for line in more:
+            click.echo(line)
+        name = ""
+    return said
+
+
+def _shown(findings: Sequence[Finding]) -> list[Finding]:
+    """All that is wrong, and of what is not so much that it can be found."""
+    wrong = [finding for finding in findings if finding.severity is not Severity.NOTE]
+    fine = findings[len(wrong) :]
+    if len(fine) <= _FINE:
+        return [*wrong, *fine]
+    return [*wrong, *fine[:_FINE], Finding(Severity.NOTE, f"and {len(fine) - _FINE} more that are as they should be")]
+
+
+def _fitted(before: str, text: str) -> list[str]:
+    """Behind ``before``; where a path or a command does not fit into its column, all lines but the first begin left."""
+    line = before + one_line(text)
+    lines = broken(line, indent=len(before))
+    if all(part.startswith(" " * len(before)) for part in lines[1:]):
+        return lines
+    return [parts.rstrip() for parts in broken(line, indent=_MARK)]

@@ -13,7 +13,8 @@ from psycopg.rows import TupleRow
 from batchproc.cli.app import AFTER, ID, App, pass_app
 from batchproc.cli.login import login_name
 from batchproc.cli.messages import say
-from batchproc.cli.output import emit_json, json_option, shown, table
+from batchproc.cli.output import emit_json, json_option, print_broken, shown, table
+from batchproc.core.counted import counted
 from batchproc.core.durations import duration
 from batchproc.core.errors import UsageError
 from batchproc.core.kinds import CLASSIFY
@@ -26,8 +27,9 @@ from batchproc.ops.restoring import Editor
 
 WIDTH = 80
 LONGEST_WORD = 100
-# Characters of a node's id that tell it from the others; --json has all.
+# Characters of a node's id, and of the hash of language data, that tell it from the others; --json has all.
 _NODE = 8
+_DATA = 12
 # Held in memory as a whole: ten thousand pages of 6 kB each.
 LARGEST_TEXT = 64 * 2**20
 
@@ -55,7 +57,7 @@ def editor(app: App, document: Document) -> Editor:
 @json_option
 @pass_app
 def show_history(app: App, document_id: int, after: int, limit: int, as_json: bool) -> None:
-    """List the revisions of a document, oldest first: each is one reading of it.
+    """List the revisions of a document, oldest first. Each is one reading of it.
 
     Its verdict says why it became the current one, or why not.
     """
@@ -96,7 +98,7 @@ def show_diff(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """Show the words that a document gained and lost from revision A to revision B.
+    """Show the words gained and lost from revision A to revision B.
 
     Without B it is the current one, without A the one before. The order of words does not count; one that moved to
     another page is in the counts of both pages, but not in the sum. Words stand first, then numbers; of lone
@@ -113,7 +115,9 @@ def show_diff(
     if as_json:
         emit_json({"document_id": document_id, "old": old, "new": new} | total | {"pages": pages})
         return
-    click.echo(f"document {document_id}, revision {old} to {new}: {total['lost']} words lost, {total['gained']} gained")
+    print_broken(
+        f"document {document_id}, revision {old} to {new}: {total['lost']} words lost, {total['gained']} gained"
+    )
     if pages:
         click.echo()
         table(("page", "lost", "gained"), [[page["page"], page["lost"], page["gained"]] for page in pages])
@@ -132,7 +136,7 @@ def show_diff(
 @json_option
 @pass_app
 def restore_revision(app: App, document_id: int, revision_id: int, as_json: bool) -> None:
-    """Make an earlier complete REVISION of a document the current one again.
+    """Make an earlier REVISION of a document the current one again. It has to be a complete one.
 
     A job `classify` then gives title and tags from its text. The next OCR of the document may take its place.
     """
@@ -143,9 +147,9 @@ def restore_revision(app: App, document_id: int, revision_id: int, as_json: bool
     if as_json:
         emit_json({"document_id": document_id, "revision": revision_id, "before": done.before, "job_id": done.job_id})
     elif done.job_id is None:
-        click.echo(f"revision {revision_id} is the current one already")
+        print_broken(f"revision {revision_id} is the current one already")
     else:
-        click.echo(f"revision {revision_id} is current again, instead of {done.before}; job {done.job_id} classifies")
+        print_broken(f"revision {revision_id} is current again, instead of {done.before}; job {done.job_id} classifies")
 
 
 def set_text(app: App, document_id: int, file: BinaryIO, as_json: bool) -> int:
@@ -173,7 +177,7 @@ def set_text(app: App, document_id: int, file: BinaryIO, as_json: bool) -> int:
             {"document_id": document_id, "revision": done.revision_id, "before": done.before, "job_id": done.job_id}
         )
     else:
-        click.echo(f"revision {done.revision_id} is the text now; job {done.job_id} classifies")
+        print_broken(f"revision {done.revision_id} is the text now; job {done.job_id} classifies")
     return 0
 
 
@@ -212,13 +216,16 @@ def _described(past: PastRevision) -> str:
     """A revision in a few lines of at most 80 columns."""
     state = f"{past.state}, current" if past.current else past.state
     head = f"revision {past.revision_id}  {state}" + (f" ({past.verdict})" if past.verdict else "")
-    pages = f"{past.page_count} pages" if past.state == "complete" else f"{past.done_pages} of {past.page_count} pages"
+    pages = counted(past.page_count, "page")
+    if past.state != "complete":
+        pages = f"{past.done_pages} of {pages}"
     confidence = f", confidence {past.confidence:.1f}" if past.confidence is not None else ""
     profile = ", ".join(f"{name} {shown(value)}" for name, value in past.profile.items())
+    data = f", data {past.data_hash[:_DATA]}" if past.data_hash else ""
     node = f" on node {str(past.node_id)[:_NODE]}" if past.node_id else ""
     lines = [
-        f"{past.engine} {past.engine_version}, {'+'.join(past.languages)}" + (f", {profile}" if profile else ""),
-        f"{pages}, {past.failed_pages} failed, {past.words} words{confidence}",
+        f"{past.engine} {past.engine_version}, {'+'.join(past.languages)}{data}" + (f", {profile}" if profile else ""),
+        f"{pages}, {past.failed_pages} failed, {counted(past.words, 'word')}{confidence}",
         f"{shown(past.created_at)}, {duration(past.seconds)}{node}",
     ]
     if past.kept_versions is not None:
@@ -275,7 +282,7 @@ def _name_words(name: str, found: dict[Likeness, list[tuple[str, int]]], most: i
         if everything:
             _list_words("like noise: ", noise, most)
         elif noise:
-            click.echo(f"  and {sum(times for _, times in noise)} that look like noise; --all names them")
+            print_broken(f"  and {sum(times for _, times in noise)} that look like noise; --all names them")
 
 
 def _list_words(title: str, words: list[tuple[str, int]], most: int) -> None:

@@ -83,7 +83,10 @@ def list_documents(
 @json_option
 @pass_app
 def show_document(app: App, document_id: int, as_json: bool) -> None:
-    """Show a document and the pages of its current revision, or of the newest if none became current."""
+    """Show a document and its pages.
+
+    The pages are those of its current revision, or of the newest if none became current.
+    """
     listing = DocumentListing(app.schema)
     with app.connect() as connection:
         stored = known_document(app, connection, document_id)

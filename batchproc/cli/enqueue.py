@@ -12,7 +12,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.messages import say
-from batchproc.cli.output import emit_json, json_option
+from batchproc.cli.output import emit_json, json_option, print_broken
 from batchproc.core.counted import counted
 from batchproc.core.errors import UsageError
 from batchproc.core.job import NewJob
@@ -125,7 +125,7 @@ def _one(app: App, connection: Connection[TupleRow], owner: Tenant, job: NewJob,
     if as_json:
         emit_json({"job_id": enqueued.job_id, "duplicate": enqueued.duplicate})
     elif enqueued.duplicate:
-        click.echo(f"job {enqueued.job_id} waits already under that key")
+        print_broken(f"job {enqueued.job_id} waits already under that key")
     else:
         click.echo(f"job {enqueued.job_id}")
 

@@ -35,7 +35,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "documents": (
         "documents list --status failed",
         "documents text 7  what was recognised",
-        "documents history 7  its revisions, newest first",
+        "documents history 7  its revisions, oldest first",
     ),
     "documents list": (
         "documents list --tenant acme --status partial",
@@ -54,6 +54,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "documents restore": ("documents restore 7 12",),
     "tenants": ("tenants add acme", "tenants set acme --languages deu,eng", "tenants list"),
     "tenants list": ("tenants list", "tenants list --json"),
+    "tenants show": ("tenants show acme", "tenants show acme --json | jq .settings"),
     "tenants add": ("tenants add acme",),
     "tenants set": (
         "tenants set acme --languages deu,eng --mode redo",

@@ -48,8 +48,10 @@ class FailureCode(click.ParamType[str]):
 def require_kinds(app: App, connection: Connection[TupleRow], kinds: Iterable[str]) -> None:
     """Raises UsageError for a kind that no node has made known, no job has, and no handler of these settings: there is
     nothing of it, and nobody would wonder why."""
+    store = KindStore(app.schema)
     for kind in kinds:
-        if not KindStore(app.schema).kinds(connection, kind) and kind not in app.registry.specs():
+        is_known = store.kinds(connection, kind) or kind in app.registry.specs() or store.has_jobs(connection, kind)
+        if not is_known:
             raise UsageError(f"there is no kind {kind!r}", "see: batchproc kinds list")
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 import click
+
+from batchproc.cli.global_options import FLAG_OPTIONS
 
 
 class JsonGroup(click.Group):
     """``jobs --json list`` is ``jobs list --json``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        leading = 0
-        while leading < len(args) and args[leading] == "--json":
-            leading += 1
-        if leading and leading < len(args) and not args[leading].startswith("-"):
-            args = [args[leading], "--json", *args[leading + 1 :]]
+        leading = list(takewhile(lambda word: word == "--json" or word in FLAG_OPTIONS, args))
+        name, *rest = args[len(leading) :] or [""]
+        if "--json" in leading and name and not name.startswith("-"):
+            args = [*(word for word in leading if word != "--json"), name, "--json", *rest]
         return super().parse_args(ctx, args)
 
 

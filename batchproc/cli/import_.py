@@ -115,7 +115,14 @@ def import_(
     )
     if watch:
         return watch_folders(app, paths, tenant, options, settle or _SETTLE, as_json=as_json)
-    output = ImportOutput(as_json=as_json, progress=ImportProgress(paths, manifest, recursive=recursive))
+    output = ImportOutput(
+        tenant,
+        as_json=as_json,
+        progress=ImportProgress(paths, manifest, recursive=recursive),
+        roots=options.roots,
+        accepted=app.settings.run.accept_codes,
+        quiet=app.quiet,
+    )
     with app.connect() as connection:
         owner = app.jobs.tenant(connection, tenant)
         check = LanguageCheck(app.settings, app.jobs, connection, owner.settings.get("languages"))
@@ -124,7 +131,7 @@ def import_(
         warnings = [warning for hint in hints if (warning := check.warning(_names(hint))) is not None]
     for warning in warnings:
         say(f"warning: {warning}")
-    return 1 if output.rejected else 0
+    return 1 if output.rejected.total else 0
 
 
 def _import(
@@ -138,6 +145,7 @@ def _import(
             output.add(outcome)
             if isinstance(outcome, Imported) and not outcome.duplicate:
                 hints[outcome.language] = None
+        output.folders_left_out = work.folders_left_out
         work.finish()
     return hints
 

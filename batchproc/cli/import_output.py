@@ -6,20 +6,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-import click
-
 from batchproc.cli.import_progress import ImportProgress
+from batchproc.cli.import_rejected import RejectedFiles, by_code
 from batchproc.cli.messages import say
-from batchproc.cli.output import figure, json_text, table
+from batchproc.cli.output import figure, json_text, print_broken, table
 from batchproc.core.counted import counted
 from batchproc.core.durations import duration
-from batchproc.core.shown_text import one_line
 from batchproc.core.throughput import per
 from batchproc.documents.paths import display_path, terminal_path
+from batchproc.ops.advice import found_again_advice
 from batchproc.ops.imported import Imported, Rejected
 
 _ROWS = 100
@@ -31,9 +30,26 @@ class ImportOutput:
     """Counts outcomes and prints them: a table or a sum, or with ``as_json`` one object. A context manager.
 
     Whatever ends the import, the object is whole, and the sum says what was done until then.
+
+    Args:
+        roots: those of the settings.
+        accepted: failure codes that nobody wants to hear of.
+        quiet: nothing is said that is no warning.
     """
 
-    def __init__(self, *, as_json: bool, progress: ImportProgress) -> None:
+    def __init__(
+        self,
+        tenant: str,
+        *,
+        as_json: bool,
+        progress: ImportProgress,
+        roots: Sequence[bytes] = (),
+        accepted: Collection[str] = (),
+        quiet: bool = False,
+    ) -> None:
+        self._tenant = tenant
+        self._accepted = accepted
+        self._quiet = quiet
         self._as_json = as_json
         self._json: _JsonObject | None = None
         self._progress = progress
@@ -42,13 +58,14 @@ class ImportOutput:
         self._failed_again: Counter[str] = Counter()
         self._failed_left: Counter[str] = Counter()
         self.imported = self.known = self.unread = self.enqueued = self.bytes_read = 0
-        self.rejected: Counter[str] = Counter()
+        self.rejected = RejectedFiles(roots)
+        self.folders_left_out = 0
         self.campaign_id: int | None = None
 
     @property
     def files(self) -> int:
         """All that were tried."""
-        return self.imported + self.known + self.rejected.total()
+        return self.imported + self.known + self.rejected.total
 
     def __enter__(self) -> ImportOutput:
         self._json = _JsonObject() if self._as_json else None
@@ -72,21 +89,26 @@ class ImportOutput:
         if isinstance(outcome, Imported):
             self._count(outcome)
         else:
-            self.rejected[outcome.failure_code] += 1
             self._progress.clear()
-            tell_rejected(outcome)
+            self.rejected.tell(outcome)
         if self._json is not None:
             self._json.add(outcome)
         elif isinstance(outcome, Imported) and len(self._rows) <= _ROWS:
             self._rows.append((outcome.document_id, outcome.job_id, outcome.duplicate, terminal_path(outcome.path)))
-        self._progress.show(self.files, self.bytes_read, self.rejected.total())
+        self._progress.show(self.files, self.bytes_read, self.rejected.total)
 
     def _end(self, *, is_whole: bool) -> None:
         if self._json is not None:
             self._json.close({"campaign_id": self.campaign_id})
         else:
             self._print(is_whole=is_whole)
+        if self._json is not None or not self._is_summed:
+            self.rejected.tell_total()
+        self.rejected.tell_remedy()
         self._tell_of_failed()
+        if self.folders_left_out and not self._quiet:
+            folders, them = counted(self.folders_left_out, "folder"), "it" if self.folders_left_out == 1 else "them"
+            say(f"{folders} left out; with -r all files below {them} are taken, too")
 
     def _count(self, document: Imported) -> None:
         self.imported += not document.duplicate
@@ -99,10 +121,14 @@ class ImportOutput:
         elif document.failure_code is not None and not document.job.waits:
             self._failed_left[document.failure_code] += 1
 
+    @property
+    def _is_summed(self) -> bool:
+        return len(self._rows) > _ROWS
+
     def _print(self, *, is_whole: bool) -> None:
         if not self.files:
-            say("nothing to import: the folders hold no files (what is in their sub-folders comes with --recursive)")
-        elif len(self._rows) > _ROWS:
+            say("nothing to import: the folders hold no files")
+        elif self._is_summed:
             self._print_sum()
         elif self._rows:
             table(("document_id", "job_id", "duplicate", "path"), self._rows)
@@ -114,24 +140,22 @@ class ImportOutput:
         unread = f" ({self.unread} of them unchanged, and not read again)" if self.unread else ""
         a_second = per(1, self.files, seconds)
         rate = "" if a_second is None else f", {figure(a_second)} a second"
-        click.echo(f"{counted(self.files, 'file')} in {duration(seconds)}{rate}, {size(self.bytes_read)} read")
-        click.echo(f"{self.imported} imported, {self.known} known already{unread}")
-        if self.rejected:
-            click.echo(f"{self.rejected.total()} rejected: {_counted(self.rejected)}")
+        print_broken(f"{counted(self.files, 'file')} in {duration(seconds)}{rate}, {size(self.bytes_read)} read")
+        print_broken(f"{self.imported} imported, {self.known} known already{unread}")
+        if self.rejected.total:
+            print_broken(f"{self.rejected.total} rejected: {by_code(self.rejected.codes)}")
         campaign = f" in campaign {self.campaign_id}" if self.campaign_id is not None else ""
-        click.echo(f"{counted(self.enqueued, 'job')} enqueued{campaign}")
+        print_broken(f"{counted(self.enqueued, 'job')} enqueued{campaign}")
 
     def _tell_of_failed(self) -> None:
-        """Of documents whose last OCR failed: those that are read again, and which command does that for the others."""
-        again, left = self._failed_again, self._failed_left
-        if again:
-            say(f"{again.total()} had failed ({_counted(again)}) and {_gets(again.total())} a new job")
-        if left:
-            code = next(iter(left)) if len(left) == 1 else "CODE"
-            say(
-                f"{left.total()} had failed ({_counted(left)}) and {_gets(left.total())} no job; when the reason is"
-                f" gone: batchproc reprocess --failure-code {code}"
-            )
+        """Of documents whose last OCR failed: those that are read again, and for each code of the others what to do."""
+        again = self._failed_again
+        if again and not self._quiet:
+            say(f"{again.total()} had failed ({by_code(again)}) and {_gets(again.total())} a new job")
+        for code, documents in self._failed_left.most_common():
+            if code not in self._accepted:
+                told = found_again_advice(code, self._tenant)
+                say(f"{documents} had failed as {code} and {_gets(documents)} no job: {told}")
 
 
 class _JsonObject:
@@ -180,14 +204,6 @@ def as_row(outcome: Imported | Rejected) -> dict[str, Any]:
     }
 
 
-def tell_rejected(rejected: Rejected) -> None:
-    """A line on stderr."""
-    path = terminal_path(rejected.path)
-    # It is for the log too, and mostly begins with the path.
-    detail = one_line(rejected.detail).removeprefix(f"{path}: ")
-    say(f"rejected {path}: {rejected.failure_code}: {detail}")
-
-
 def size(count: int) -> str:
     """``512 B``, ``1.5 MB``, ``2.3 GB``: of 1000 bytes each, as disks and networks are measured."""
     value, unit = float(count), "B"
@@ -205,7 +221,3 @@ def _write(*texts: str) -> None:
 
 def _gets(documents: int) -> str:
     return "gets" if documents == 1 else "get"
-
-
-def _counted(codes: Counter[str]) -> str:
-    return ", ".join(f"{code} {count}" for code, count in codes.most_common())

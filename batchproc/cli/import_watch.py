@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-import click
 from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.cli.app import App
-from batchproc.cli.import_output import as_row, tell_rejected
-from batchproc.cli.output import emit_json
+from batchproc.cli.import_output import as_row
+from batchproc.cli.import_rejected import RejectedFiles
+from batchproc.cli.output import emit_json, print_broken
 from batchproc.core.errors import UsageError
 from batchproc.documents.paths import terminal_path
 from batchproc.engine.sd_notify import Notifier
@@ -56,26 +56,26 @@ def watch_folders(
         wait=stop.wait,
         alive=notifier.alive,
     )
-    counts = {Imported: 0, Rejected: 0}
+    imported, rejected = 0, RejectedFiles(options.roots, goes_on=True)
     with stopping_signals(stop.ask):
         logger.info("watching {}", ", ".join(map(terminal_path, folders)))
         for outcome in watch.outcomes(app.connect):
-            counts[type(outcome)] += 1
-            _print(outcome, as_json=as_json)
+            imported += isinstance(outcome, Imported)
+            _print(outcome, rejected, as_json=as_json)
     notifier.stopping("stopped")
-    logger.info("stopped: {} imported, {} rejected", counts[Imported], counts[Rejected])
+    logger.info("stopped: {} imported, {} rejected", imported, rejected.total)
     return 0
 
 
-def _print(outcome: Imported | Rejected, *, as_json: bool) -> None:
+def _print(outcome: Imported | Rejected, rejected: RejectedFiles, *, as_json: bool) -> None:
     if as_json:
         emit_json(as_row(outcome))
     elif isinstance(outcome, Imported):
         job = "no job" if outcome.job_id is None else f"job {outcome.job_id}"
         known = ", known already" if outcome.duplicate else ""
-        click.echo(f"document {outcome.document_id}, {job}{known}: {terminal_path(outcome.path)}")
+        print_broken(f"document {outcome.document_id}, {job}{known}: {terminal_path(outcome.path)}")
     if isinstance(outcome, Rejected):
-        tell_rejected(outcome)
+        rejected.tell(outcome)
 
 
 class _Stop:

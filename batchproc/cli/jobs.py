@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import click
 
 from batchproc.cli.ages import Age
 from batchproc.cli.app import AFTER, ID, App, pass_app
+from batchproc.cli.filters import require_kinds
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.job_changes import COMMANDS
 from batchproc.cli.output import broken, emit_json, emit_rows, fields, json_option, shown, table
@@ -21,7 +23,7 @@ _ATTEMPT_COLUMNS = ("no", "attempt", "outcome", "error_class", "failure_code", "
 
 @click.group(cls=JsonGroup)
 def jobs() -> None:
-    """Look at jobs, run them again, end them, give up on them, move them."""
+    """Look at jobs, run them again, end, give up on or move them."""
 
 
 @jobs.command("list")
@@ -37,7 +39,7 @@ def jobs() -> None:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Jobs a page.")
 @json_option
 @pass_app
-def list_jobs(app: App, as_json: bool, limit: int, tenant: str | None, **filters: Any) -> None:
+def list_jobs(app: App, as_json: bool, limit: int, tenant: str | None, kind: str | None, **filters: Any) -> None:
     """List jobs of all tenants and states, oldest first.
 
     \b
@@ -47,7 +49,9 @@ def list_jobs(app: App, as_json: bool, limit: int, tenant: str | None, **filters
     with app.connect() as connection:
         if tenant is not None:
             app.jobs.tenant(connection, tenant)
-        rows = Inspection(app.schema).jobs(connection, tenant=tenant, limit=limit + 1, **filters)
+        if kind is not None:
+            require_kinds(app, connection, [kind])
+        rows = Inspection(app.schema).jobs(connection, tenant=tenant, kind=kind, limit=limit + 1, **filters)
     following = rows[limit - 1]["job_id"] if len(rows) > limit else None
     emit_rows("jobs", rows[:limit], _COLUMNS, following, as_json)
 
@@ -73,19 +77,24 @@ def show_job(app: App, job_id: int, as_json: bool) -> None:
 
 
 def _show_attempts(attempts: list[dict[str, Any]]) -> None:
-    """A table, and below it what each says of its error, whole: a table would cut it."""
+    """A table, and below it what each says of its error, whole: a table would cut it. What several in a row say alike
+    stands once."""
     rows = [
         attempt | {"no": no, "attempt": attempt["number"], "took": duration(attempt["seconds"])}
         for no, attempt in enumerate(attempts, 1)
     ]
     click.echo()
     table(_ATTEMPT_COLUMNS, [[row[column] for column in _ATTEMPT_COLUMNS] for row in rows])
-    for row in rows:
-        told = ": ".join(shown(row[part]) for part in ("error_type", "detail") if row[part])
+    for told, alike in groupby(rows, key=_error):
         if told:
-            number = f"{row['no']:>2}: "
+            numbers = [row["no"] for row in alike]
+            number = f"{numbers[0]:>2}: " if len(numbers) == 1 else f"{numbers[0]:>2} to {numbers[-1]}: "
             for line in broken(number + told, indent=len(number)):
                 click.echo(line)
+
+
+def _error(attempt: dict[str, Any]) -> str:
+    return ": ".join(shown(attempt[part]) for part in ("error_type", "detail") if attempt[part])
 
 
 for _command in COMMANDS:

@@ -1,4 +1,4 @@
-"""``kinds``: list, set."""
+"""``kinds``: list, show, set, forget."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import click
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.groups import JsonGroup
 from batchproc.cli.messages import say
-from batchproc.cli.output import emit_json, emit_rows, fields, json_option, table
+from batchproc.cli.output import emit_json, emit_rows, fields, json_option, print_broken, table
+from batchproc.cli.output import shown as told
 from batchproc.core.errors import UsageError
 from batchproc.core.rates import LARGEST_BURST, parse_rate, shown
 from batchproc.core.shown_text import one_line
@@ -68,12 +69,12 @@ def _row(name: str, kind: dict[str, Any] | None, entry: Handler | None) -> dict[
     limit, rate = row["max_running"], row["rate"]
     declared_limit = row["declared_limit"] if entry is None else entry.spec.limit
     declared_rate = row["declared_rate"] if entry is None else entry.spec.rate
-    told = _readable(row)
+    readable_row = _readable(row)
     return {
         "kind": name,
         "timeout": None if entry is None else f"{entry.spec.timeout:g} s",
         "limit": f"{limit}*" if limit is not None else declared_limit,
-        "rate": f"{told['rate']}*" if rate is not None else declared_rate and shown(declared_rate),
+        "rate": f"{readable_row['rate']}*" if rate is not None else declared_rate and shown(declared_rate),
         "waiting": row["available"] + row["scheduled"],
         "running": row["running"],
         "paused": (row["paused_reason"] or "yes") if row["paused"] else None,
@@ -81,10 +82,10 @@ def _row(name: str, kind: dict[str, Any] | None, entry: Handler | None) -> dict[
     }
 
 
-def _readable(kind: dict[str, Any]) -> dict[str, Any]:
+def _readable(kind: Mapping[str, Any]) -> dict[str, Any]:
     """With rates as they are written: ``10/s``, and the burst behind it."""
     bursts = {"rate": kind["burst"], "declared_rate": kind["declared_burst"]}
-    return kind | {
+    return dict(kind) | {
         name: None if kind[name] is None else shown(kind[name]) + ("" if burst is None else f", burst {burst}")
         for name, burst in bursts.items()
     }
@@ -92,7 +93,8 @@ def _readable(kind: dict[str, Any]) -> dict[str, Any]:
 
 @click.group(cls=JsonGroup)
 def kinds() -> None:
-    """List kinds, pause and resume them, limit how many of their jobs run and how fast they begin.
+    """List kinds, pause, resume and limit them. Limits say how many of their jobs run, and how fast
+    they begin.
 
     \b
     batchproc kinds list       limits, what is paused, what waits
@@ -105,7 +107,7 @@ def kinds() -> None:
 @json_option
 @pass_app
 def list_kinds(app: App, as_json: bool) -> None:
-    """List kinds: their handlers, timeouts, limits and rates, what is paused and why, and jobs that wait or run.
+    """List kinds: their limits, what is paused and why, their jobs. It also tells handlers, timeouts and rates.
 
     A star marks a limit or rate that a person has set, which goes before what the handler or the settings declare.
 
@@ -173,6 +175,7 @@ def show_kind(app: App, kind: str, as_json: bool) -> None:
     help="Jobs of the kind that may run at once, over all nodes; goes before what its handler or the settings"
     " declare, and none goes back to that.",
 )
+@click.option("--unlimited", is_flag=True, help="The same as --limit none.")
 @click.option(
     "--rate",
     callback=_rate,
@@ -194,11 +197,12 @@ def set_kind(
     reason: str | None,
     resume: bool,
     limit: int | str | None,
+    unlimited: bool,
     rate: float | str | None,
     burst: int | None,
     as_json: bool,
 ) -> None:
-    """Change a kind; what is not given stays.
+    """Change a kind; what is not given stays. Prints what changed, with --json the kind as it is now.
 
     \b
     batchproc kinds set ocr --pause --reason "the archive is moved tonight"
@@ -211,16 +215,20 @@ def set_kind(
         raise UsageError("--reason tells why a kind is paused", "give it together with --pause")
     if burst is not None and not isinstance(rate, float):
         raise UsageError("--burst belongs to a rate", "give it together with --rate")
-    if not pause and not resume and limit is None and rate is None:
-        raise UsageError("nothing was asked for", "give --pause, --resume, --limit or --rate")
+    if unlimited and isinstance(limit, int):
+        raise UsageError("--unlimited and --limit exclude each other")
+    if not pause and not resume and limit is None and not unlimited and rate is None:
+        raise UsageError("nothing was asked for", "give --pause, --resume, --limit, --unlimited or --rate")
+    store = KindStore(app.schema)
     with app.connect() as connection:
-        changed = KindStore(app.schema).set(
+        before = store.kinds(connection, kind)
+        changed = store.set(
             connection,
             kind,
             paused=pause if pause or resume else None,
             reason=reason,
             max_running=limit if isinstance(limit, int) else None,
-            unlimited=limit == "none",
+            unlimited=unlimited or limit == "none",
             rate=rate if isinstance(rate, float) else None,
             burst=burst,
             unrated=rate == "none",
@@ -228,4 +236,38 @@ def set_kind(
     if as_json:
         emit_json(changed)
     else:
-        fields(list(_readable(changed).items()))
+        _tell_changes(_readable({**NEVER_RUN, **before[0]} if before else NEVER_RUN), _readable(changed))
+
+
+@kinds.command("forget")
+@click.argument("kind")
+@json_option
+@pass_app
+def forget_kind(app: App, kind: str, as_json: bool) -> None:
+    """Forget a kind whose handler is gone for good.
+
+    \b
+    batchproc kinds forget export
+
+    What "kinds set" has set of it goes with it. Only one that no job is of, one that is over neither, and that no
+    running node and none of these settings' handlers know: those would make it known again.
+    """
+    if kind in _handlers(app):
+        raise UsageError(f"these settings have a handler of kind {kind}", "take its module out of handlers first")
+    with app.connect() as connection:
+        KindStore(app.schema).forget(connection, kind)
+    if as_json:
+        emit_json({"kind": kind, "forgotten": True})
+    else:
+        print_broken(f"kind {kind} is forgotten")
+
+
+_SET = ("paused", "paused_code", "paused_reason", "max_running", "rate")
+"""What a person can change; how long it is paused and how many jobs wait changes by itself."""
+
+
+def _tell_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    changes = [
+        (name, f"{told(after[name])} (before: {told(before[name])})") for name in _SET if before[name] != after[name]
+    ]
+    fields([("kind", after["kind"]), *(changes or [("", "as it was before")])])

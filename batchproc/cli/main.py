@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem, add_completion_class
 
 from batchproc.cli import argv, crash, shells
 from batchproc.cli.commands import every_command
-from batchproc.cli.global_options import GlobalOptions
+from batchproc.cli.global_options import FLAGS, ONLY_BEFORE, GlobalOptions
 from batchproc.cli.lazy import LazyGroup
 from batchproc.cli.messages import say
 from batchproc.core.errors import BatchprocError
@@ -99,8 +99,8 @@ def _given_path(ctx: click.Context, param: click.Parameter, value: str | None) -
 @click.version_option(__version__, prog_name="batchproc")
 @click.option("--conf", type=click.Path(), callback=_given_path, help="Settings file, laid over the defaults.")
 @click.option("--database", metavar="URL", help="PostgreSQL database instead of the configured one.")
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
-@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only; no progress.")
+@click.option(*FLAGS["verbose"][0], is_flag=True, help=FLAGS["verbose"][1])
+@click.option(*FLAGS["quiet"][0], is_flag=True, help=FLAGS["quiet"][1])
 @click.pass_context
 def cli(ctx: click.Context, conf: Path | None, database: str | None, verbose: bool, quiet: bool) -> None:
     """Batch processor for multi-tenant document archives on PostgreSQL.
@@ -208,6 +208,10 @@ def _database_reason(error: psycopg.Error) -> str:
 def _click_message(error: click.ClickException) -> str:
     # Of a choice that is missing click lists the values below each other.
     message = re.sub(r"\n\s*", " ", error.format_message()).rstrip(".")
+    if isinstance(error, click.NoSuchOption) and error.option_name in ONLY_BEFORE and error.ctx is not None:
+        program, _, command = error.ctx.command_path.partition(" ")
+        option = f"{error.option_name} {ONLY_BEFORE[error.option_name]}"
+        return f"{error.option_name} stands before the command: {program} {option} {command}"
     if isinstance(error, click.UsageError) and error.ctx is not None:
         return f"{message}; see: {error.ctx.command_path} --help"
     return message

@@ -12,7 +12,9 @@ from batchproc.core.errors import EnvironmentFault, UsageError
 @click.option("--write", is_flag=True, help="Write the file metrics.textfile instead of printing.")
 @pass_app
 def metrics(app: App, write: bool) -> None:
-    """Print the queue's figures for Prometheus: jobs by lane, the oldest, pages, the last success.
+    """Print the queue's figures for Prometheus.
+
+    They are jobs by lane, the oldest of them, pages, and the last success.
 
     \b
     batchproc metrics

@@ -60,6 +60,8 @@ def watched(app: App, options: RunOptions, begun: Begun) -> Callable[[], RunLook
         lambda: longest_wait(options, settings),
         workers=options.workers,
         tells_time=options.max_jobs is None,
+        language_kinds=begun.language_kinds,
+        lease=settings.dispatch.lease,
     )
 
     def look() -> RunLook:

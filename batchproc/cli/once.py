@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from batchproc.cli.app import App
-from batchproc.cli.output import broken, emit_json, fields
+from batchproc.cli.output import broken, emit_json, fields, print_broken
 from batchproc.core.durations import duration
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Completed, Failed, Outcome
@@ -28,6 +28,7 @@ from batchproc.ops.outcome_text import outcome_line
 from batchproc.ops.peak_memory import PeakMemory
 from batchproc.ops.stopped import ended_by_sigterm
 from batchproc.ops.trying import Trial, Tried, trial
+from batchproc.queue.inspection_run import RunInspection
 
 _WORST_FIRST = (3, 1, 0)
 
@@ -84,7 +85,20 @@ class OnceWatch:
     def tell_retry(self, counts: Counts) -> None:
         """Says of a failed attempt whose job was not given up on that this was not the last one."""
         if counts.retried and self._last is not None and not self._as_json:
-            click.echo(f"  it will be tried again: batchproc why {self._last.job_id} tells when")
+            print_broken(f"  it will be tried again: batchproc why {self._last.job_id} tells when")
+
+
+def tell_none_due(app: App, scope: Scope) -> None:
+    """Says that nothing was found to be run, and what is due next."""
+    inspection = RunInspection(app.schema, scope.tenant_ids, scope.kinds or tuple(app.registry.specs()), scope.lanes)
+    with app.connect() as connection:
+        later = inspection.next_due(connection)
+    told = "no job is due"
+    if later is not None:
+        job = f"job {later.job_id} {later.kind} of {later.tenant}"
+        told += f"; the next, {job}, is in {duration(later.seconds)}: batchproc run --once {later.job_id} runs it now"
+    for line in broken(told, indent=0):
+        click.echo(line)
 
 
 def _used(notes: AttemptNotes | None, seen: int, limit_mb: int | None) -> str:

@@ -18,6 +18,7 @@ from batchproc.cli.tables import EMPTY, laid_out, left_out
 from batchproc.core.shown_text import one_line
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_LEAST_WIDTH = 20
 
 
 def json_option(command: Command) -> Command:
@@ -77,12 +78,19 @@ def fields(pairs: Sequence[tuple[str, Any]]) -> None:
             click.echo(line)
 
 
+def print_broken(sentence: str) -> None:
+    """Prints a sentence; on a terminal broken between words to fit its width, elsewhere as one line."""
+    width = screen_width()
+    for line in [sentence] if width is None else wrapped(sentence, max(_LEAST_WIDTH, width)):
+        click.echo(line)
+
+
 def broken(line: str, *, indent: int) -> list[str]:
     """The line, on a terminal within its width: all but its first part is set in. Words and commands stay whole."""
     width = screen_width()
     if width is None or cell_len(line) <= width:
         return [line]
-    parts = wrapped(line[indent:], max(20, width - indent), indent=0, command_indent=0)
+    parts = wrapped(line[indent:], max(_LEAST_WIDTH, width - indent), indent=0, command_indent=0)
     # A long command begins further left rather than that the terminal breaks it.
     set_in = (max(0, min(indent, width - cell_len(part))) for part in parts[1:])
     return [line[:indent] + parts[0], *(" " * cells + part for cells, part in zip(set_in, parts[1:], strict=True))]

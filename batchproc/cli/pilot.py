@@ -14,7 +14,7 @@ from psycopg.rows import TupleRow
 
 from batchproc.cli.app import App
 from batchproc.cli.node import database_server, node_of, watched
-from batchproc.cli.output import emit_json, table
+from batchproc.cli.output import emit_json, print_broken, table
 from batchproc.cli.progress import ProgressLine
 from batchproc.config import worker_count
 from batchproc.core.counted import counted
@@ -115,7 +115,7 @@ def _show(app: App, connection: Connection[TupleRow], pilot: Pilot, as_json: boo
         emit_json(_plain(pilot, result, failures, left, whole))
         return
     for line in told(pilot, result, failures, left, whole):
-        click.echo(line)
+        print_broken(line)
     _name_documents(result)
 
 
@@ -206,8 +206,9 @@ def _name_documents(result: CampaignResult) -> None:
             )
     worst = next(iter(result.most_lost or result.most_gained), None)
     if worst is not None:
-        click.echo(
-            f"\nlook at one: batchproc documents diff {worst.document_id} {worst.before_revision} {worst.revision_id}"
+        click.echo()
+        print_broken(
+            f"look at one: batchproc documents diff {worst.document_id} {worst.before_revision} {worst.revision_id}"
         )
 
 

@@ -7,8 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple
 
 import click
 import psycopg
@@ -22,17 +22,20 @@ from batchproc.core.errors import BatchprocError
 from batchproc.engine.counts import Counts
 from batchproc.engine.run_report import Begun
 from batchproc.engine.window import Window, patience
-from batchproc.ops.run_ahead import RunLook
+from batchproc.ops.run_ahead import RunLook, Silent
 
 _EVERY = 1.0
 _WIDEST = 80
 
 
-class _Part(NamedTuple):
-    """Of a line. Where that is too long, what has the highest ``rank`` is left out first; never what has 0."""
+@dataclass(frozen=True)
+class _Part:
+    """Of a line. Where that is too long, what has the highest ``rank`` is left out first, or ``shorter`` takes its
+    place; never what has 0."""
 
     text: str
     rank: int
+    shorter: _Part | None = None
 
 
 class ProgressLine:
@@ -93,12 +96,12 @@ class ProgressLine:
         self._ended.add(now, _ended(counts))
         done = [
             _Part(f"{counts.completed} done", 0),
-            *([_Part(f"{counts.discarded} discarded", 1)] if counts.discarded else []),
-            *([_Part(f"{counts.cancelled} cancelled", 3)] if counts.cancelled else []),
+            *([_Part(f"{counts.discarded} discarded", 3)] if counts.discarded else []),
+            *([_Part(f"{counts.cancelled} cancelled", 6)] if counts.cancelled else []),
         ]
         # Not below none: jobs that something else tells of are taken back (`Counts.forget_discarded`).
         fast = throughput.rate(max(0, self._ended.last - self._ended.first), self._ended.seconds)
-        rate = [_Part(fast, 6)] if fast else []
+        rate = [_Part(fast, 8)] if fast else []
         if self._stopping():
             return _fitted([*done, *rate, _Part("stopping: running jobs may end (Ctrl-C: at once)", 0)])
         try:
@@ -115,30 +118,49 @@ def _ended(counts: Counts) -> int:
 
 def _ahead(seen: RunLook) -> list[_Part]:
     later, told = _later(seen), []
-    if seen.due is not None and (any(seen.due) or not later):
-        told = [_Part(f"{seen.due.running} running", 3), _Part(f"{seen.due.waiting} wait", 1)]
-    left = [_Part(f"about {duration(seen.seconds_left)} left", 2)] if seen.seconds_left else []
+    if seen.silent is not None:
+        told = [_silent(seen.silent)]
+    elif seen.due is not None and seen.unserved is not None:
+        wait = "waits" if seen.due.waiting == 1 else "wait"
+        given_up = f"given up in {_seconds(seen.unserved)}"
+        told = [_Part(f"{seen.due.waiting} {wait} for languages that no node has, {given_up}", 2)]
+    elif seen.due is not None and (any(seen.due) or not later):
+        told = [_Part(f"{seen.due.running} running", 5), _Part(f"{seen.due.waiting} wait", 2)]
+    left = [_Part(f"about {duration(seen.seconds_left)} left", 7)] if seen.seconds_left else []
     return [*told, *later, *left]
+
+
+def _silent(silent: Silent) -> _Part:
+    state = "gone" if silent.gone else "silent so far"
+    whose = f"a node {state}" if silent.nodes == 1 else f"nodes {state}"
+    back = f"taken back in up to {_seconds(silent.seconds)}" if silent.seconds else "being taken back"
+    return _Part(f"{silent.jobs} of {whose}, {back}", 2)
 
 
 def _later(seen: RunLook) -> list[_Part]:
     if seen.retries is None or not seen.retries.jobs:
         return []
     jobs, soon = seen.retries
-    told = [_Part(f"{jobs} to be tried again", 4)]
-    if soon is not None:
-        whole = max(1, math.ceil(soon))
-        wait = f"{whole} s" if whole < 10 else duration(whole)
-        told.append(_Part(f"in {wait}" if jobs == 1 else f"the next in {wait}", 5))
-    return told
+    again = f"{jobs} to be tried again"
+    if soon is None:  # not by this run
+        return [_Part(again, 4)]
+    wait = f"in {_seconds(soon)}"
+    return [_Part(f"{again}, {wait if jobs == 1 else f'the next {wait}'}", 4, _Part(f"a retry {wait}", 1))]
+
+
+def _seconds(seconds: float) -> str:
+    whole = max(1, math.ceil(seconds))
+    return f"{whole} s" if whole < 10 else duration(whole)
 
 
 def _fitted(parts: list[_Part]) -> str:
     """One line with as many of the parts as it has room for."""
+    parts = list(parts)
     room = min(terminal_width(), _WIDEST) - 1
     while cell_len(line := ", ".join(part.text for part in parts)) > room:
         most = max(parts, key=lambda part: part.rank)
         if most.rank == 0:
             break
-        parts = [part for part in parts if part is not most]
+        place = parts.index(most)
+        parts[place : place + 1] = [] if most.shorter is None else [most.shorter]
     return line

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from batchproc.cli.app import AFTER, ID, App, pass_app
-from batchproc.cli.output import emit_json, fields, json_option, screen_width, shown, table
+from batchproc.cli.output import broken, emit_json, fields, json_option, print_broken, screen_width, shown, table
 from batchproc.cli.report_list import list_runs
 from batchproc.core.durations import duration
 from batchproc.core.errors import EnvironmentFault, UsageError
@@ -17,7 +17,7 @@ from batchproc.ops import campaign_result
 from batchproc.ops.failure_lines import example, many
 from batchproc.ops.report import Report, gather_campaign, gather_run, html
 from batchproc.ops.report.model import FailureExample
-from batchproc.ops.report.words import group_title, head, retaken, verdict
+from batchproc.ops.report.words import group_title, head, now, pruned, retaken, verdict
 from batchproc.ops.summary import on_screen
 from batchproc.whole_file import write_whole
 
@@ -50,7 +50,7 @@ def report(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Report what a run did: the newest, RUN, or what the jobs of a campaign did.
+    """Report what a run did, or the jobs of a campaign. Without either, it is the newest run.
 
     \b
     batchproc report                          the newest run, as text
@@ -60,7 +60,7 @@ def report(
     batchproc report --list                   which runs there were
 
     The newest is the newest that did something; runs of one job (--once) and of pilots count only where there is no
-    other.
+    other. What a run gave up on stays in its report, whatever became of the job later; what that is stands behind it.
     Throughput, use of the workers, waits by tenant, failures by code with what to do about them, the slowest documents,
     and what became of the texts that the documents had before. All tenants are in it. It counts attempts that are still
     there: prune deletes those of jobs that ended long ago.
@@ -102,15 +102,16 @@ def _write(page: Path, text: str) -> None:
 
 def _show(found: Report) -> None:
     subject = found.subject
-    click.echo(f"{subject.name}, from {shown(subject.started_at)}. {verdict(found)}")
+    print_broken(f"{subject.name}, from {shown(subject.started_at)}. {verdict(found)}")
     if subject.command is not None:
-        click.echo(shown(subject.command))
-    if subject.pruned:
-        click.echo(f"{subject.pruned:,} of its attempts have been pruned, and are not counted here")
+        print_broken(shown(subject.command))
+    if missing := pruned(found):
+        print_broken(missing)
     click.echo()
     fields([(what, figure) for what, figure in head(found)])
     if told := retaken(found):
-        click.echo(told)
+        for line in broken(told, indent=2):
+            click.echo(line)
     _show_failures(found)
     _section(
         "What was done, by kind",
@@ -145,7 +146,7 @@ def _show(found: Report) -> None:
     if lines := campaign_result.lines(found.result):
         click.echo("\nTexts, against those before")
         for line in lines:
-            click.echo(line)
+            print_broken(line)
 
 
 def _show_failures(found: Report) -> None:
@@ -159,12 +160,14 @@ def _show_failures(found: Report) -> None:
         for failed in group.examples:
             click.echo(f"    {_example(failed, None if width is None else width - 4)}")
     if (more := found.failure_groups - min(len(found.failures), _FAILURES)) > 0:
-        click.echo(f"and {many(more, 'more such group')}; --json and --html have more of them")
+        print_broken(f"and {many(more, 'more such group')}; --json and --html have more of them")
 
 
 def _example(failed: FailureExample, width: int | None) -> str:
     path = None if failed.path is None else shown(failed.path)
-    return example(failed.job_id, failed.kind, failed.document_id, path, failed.detail, width)
+    since = now(failed)
+    room = None if width is None else width - len(since)
+    return example(failed.job_id, failed.kind, failed.document_id, path, failed.detail, room) + since
 
 
 def _section(title: str, columns: tuple[str, ...], rows: list[list[object]], more: int = 0) -> None:
@@ -172,4 +175,4 @@ def _section(title: str, columns: tuple[str, ...], rows: list[list[object]], mor
         click.echo(f"\n{title}")
         table(columns, rows)
         if more > 0:
-            click.echo(f"and {more:,} more; --json and --html have all")
+            print_broken(f"and {more:,} more; --json and --html have all")

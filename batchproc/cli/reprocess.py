@@ -16,7 +16,7 @@ from psycopg.rows import TupleRow
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.filters import warn_of_code
 from batchproc.cli.messages import say
-from batchproc.cli.output import emit_json, json_option
+from batchproc.cli.output import emit_json, json_option, print_broken
 from batchproc.cli.pilot import Pilot, pilot_scope, require_readers, run_pilot
 from batchproc.cli.selection_options import choosing_documents, filter_of, require_choice
 from batchproc.cli.terminal import StatusLine
@@ -63,7 +63,7 @@ _MOST_NAMED = 20
 def reprocess(
     app: App, as_json: bool, limit: int | None, pilot: int | None, no_run: bool, dry_run: bool, **options: Any
 ) -> int:
-    """Enqueue documents again, as one campaign: those that fit all filters.
+    """Enqueue documents again: those that fit all filters. They are one campaign.
 
     \b
     batchproc reprocess --status partial                    failed pages only
@@ -209,17 +209,17 @@ def _print(done: Reprocessed, estimate: Estimate, *, dry_run: bool, pilot: bool,
         return
     would = "would be enqueued" if dry_run else "enqueued"
     selected = f"{counted(done.selected, 'document')} selected"
-    click.echo(f"{selected}: {done.enqueued} {would}, {done.already_queued} queued already")
+    print_broken(f"{selected}: {done.enqueued} {would}, {done.already_queued} queued already")
     if done.queued_otherwise:
-        click.echo(_otherwise(done))
+        print_broken(_otherwise(done))
     for reason, count in left_alone.items():
         one, several = _REASONS.get(reason, (f"failed as {reason}",) * 2)
-        click.echo(f"{count} left alone: {f'it {one}' if count == 1 else f'they {several}'}")
+        print_broken(f"{count} left alone: {f'it {one}' if count == 1 else f'they {several}'}")
     if done.enqueued:
         for line in estimate.lines():
             click.echo(line)
     if done.campaign_id is not None:
-        click.echo(f"campaign {done.campaign_id}: batchproc campaigns show {done.campaign_id}")
+        print_broken(f"campaign {done.campaign_id}: batchproc campaigns show {done.campaign_id}")
 
 
 def _otherwise(done: Reprocessed) -> str:

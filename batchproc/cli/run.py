@@ -13,7 +13,7 @@ import click
 from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.metering import metered
 from batchproc.cli.node import database_server, node_of, unobserved, watched
-from batchproc.cli.once import OnceWatch, try_file
+from batchproc.cli.once import OnceWatch, tell_none_due, try_file
 from batchproc.cli.output import emit_json, json_option
 from batchproc.cli.progress import ProgressLine
 from batchproc.cli.run_summary import show_failures, show_summary
@@ -28,7 +28,7 @@ from batchproc.engine.requirements import require_time
 from batchproc.engine.sd_notify import Notifier
 from batchproc.engine.window import Window
 from batchproc.ops import debugging, summary
-from batchproc.ops.paused_text import paused_line
+from batchproc.ops.kept_text import kept_line
 
 
 @click.command()
@@ -97,7 +97,8 @@ def run(
     options = RunOptions(
         workers=1 if once else worker_count(app.settings),
         forever=forever,
-        max_jobs=1 if once else max_jobs,
+        max_jobs=max_jobs,
+        once=once,
         job_id=job_id,
         scope=scope,
         window=window,
@@ -156,6 +157,8 @@ def _run_node(app: App, options: RunOptions, once: bool, as_json: bool, notifier
         report = node.run(options)
     if once_watch is not None:
         once_watch.tell_retry(report.counts)
+        if not (report.counts.claimed or report.stopped or as_json):
+            tell_none_due(app, options.scope)
     attempts = {"attempts": once_watch.attempts} if once_watch else {}
     show_summary(app, report, as_json, quiet=not once and not sys.stdout.isatty(), more=attempts, window=options.window)
     return report.exit_code
@@ -190,8 +193,8 @@ def _in_process(app: App, job_id: int | None, scope: Scope, as_json: bool) -> in
     if as_json:
         emit_json(summary.plain(report) | {"attempts": watch.attempts})
     elif not report.counts.claimed:
-        click.echo("no job is due")
-        for line in summary.on_screen(map(paused_line, report.paused)):
+        tell_none_due(app, scope)
+        for line in summary.on_screen(map(kept_line, report.kept)):
             click.echo(line)
     else:
         watch.tell_retry(report.counts)

@@ -13,7 +13,7 @@ import click
 import psycopg
 
 from batchproc.cli.app import App
-from batchproc.cli.output import emit_json
+from batchproc.cli.output import emit_json, print_broken
 from batchproc.core.errors import BatchprocError
 from batchproc.engine.node import RunReport
 from batchproc.engine.window import Window, patience
@@ -43,7 +43,7 @@ def show_summary(
     for line in summary.on_screen(told):
         click.echo(line)
     if done is None:
-        click.echo(f"the database did not tell more in time: batchproc report {report.run_id}")
+        print_broken(f"the database did not tell more in time: batchproc report {report.run_id}")
 
 
 def show_failures(app: App, report: RunReport) -> None:

@@ -86,7 +86,7 @@ _OPTIONS = (
         "data_hashes",
         multiple=True,
         metavar="HASH",
-        help="Read by language data whose hash begins so (documents history shows it); repeatable.",
+        help="Read by language data whose hash begins so (documents history shows it, as data); repeatable.",
     ),
     click.option("--stale-data", is_flag=True, help="Read by other language data than is installed here now."),
     click.option("--stale-rules", is_flag=True, help="Not classified by the taxonomy rules that hold here now."),

@@ -10,7 +10,7 @@ import click
 from batchproc.cli.ages import Age
 from batchproc.cli.app import App, pass_app
 from batchproc.cli.filters import FiniteRange
-from batchproc.cli.output import broken, emit_json, figure, json_option, shown, table
+from batchproc.cli.output import broken, emit_json, figure, json_option, print_broken, shown, table
 from batchproc.cli.status_check import CheckCommand, Checked, check
 from batchproc.core.counted import counted
 from batchproc.core.durations import duration
@@ -99,9 +99,9 @@ def _show(app: App, as_json: bool) -> None:
     ):
         click.echo(line.replace("\N{NO-BREAK SPACE}", " "))
     if rate is not None:
-        click.echo(f"{figure(rate)} jobs a minute, of the last minute")
+        print_broken(f"{figure(rate)} jobs a minute, of the last minute")
     elif (seen := ended_since(nodes)) is not None:
-        click.echo(f"{counted(seen.jobs, 'job')} ended in the {duration(seen.seconds)} since the first node began")
+        print_broken(f"{counted(seen.jobs, 'job')} ended in the {duration(seen.seconds)} since the first node began")
     for columns, rows in (
         (_QUEUE_COLUMNS, queues),
         (_SLOT_COLUMNS, [_slot(slot) for slot in slots]),

@@ -66,6 +66,7 @@ def _judged(app: App, max_age: float, checked: Checked) -> Verdict:
                 tenant_ids=[app.jobs.tenant(connection, slug).tenant_id for slug in checked.tenants],
                 kinds=checked.kinds,
                 lanes=[Lane[checked.lane.upper()]] if checked.lane else [],
+                of_late=max_age,
             )
             return judge(night, max_age)
     except BatchprocError as error:

@@ -30,8 +30,11 @@ def storage() -> None:
 @json_option
 @pass_app
 def list_roots(app: App, as_json: bool) -> None:
-    """List storage roots, and what is mounted below them: known (it is the one it was), other (it is not, so nothing
-    that is missing there is believed to be missing), gone (it cannot be opened), new (no original was found in it)."""
+    """List storage roots, and what is mounted below them.
+
+    Each is known (it is the one it was), other (it is not, so nothing that is missing there is believed to be missing),
+    gone (it cannot be opened) or new (no original was found in it).
+    """
     with app.connect() as connection:
         found = operations.survey(connection, StorageRoots(app.schema), _configured(app))
     shown = display_path if as_json else terminal_path
@@ -65,7 +68,7 @@ def _explain(row: dict[str, Any]) -> None:
 @json_option
 @pass_app
 def accept(app: App, root: bytes, as_json: bool) -> None:
-    """Take what is at ROOT now for the archive, whatever was there before.
+    """Take what is at ROOT now for the archive. What was there before counts no more.
 
     Only for a root that was really replaced, and from which files are missing for good: the first original that is
     found unchanged does the same by itself. What is not there is from now on believed to be missing.
@@ -84,7 +87,7 @@ def accept(app: App, root: bytes, as_json: bool) -> None:
 @json_option
 @pass_app
 def forget(app: App, root: bytes, as_json: bool) -> None:
-    """Know nothing of ROOT any more, such as of a mount below a root that will never come back.
+    """Know nothing of ROOT any more, as it will never come back. ROOT may be a mount below a root.
 
     It is known again after its next file is imported or found unchanged.
     """

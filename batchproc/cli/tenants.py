@@ -1,4 +1,4 @@
-"""``tenants``: list, add, set."""
+"""``tenants``: list, show, add, set."""
 
 from __future__ import annotations
 
@@ -40,6 +40,16 @@ def list_tenants(app: App, after: int, limit: int, as_json: bool) -> None:
         found = app.jobs.tenants(connection, after=after, limit=limit + 1)
     following = found[limit - 1].tenant_id if len(found) > limit else None
     emit_rows("tenants", [_row(tenant) for tenant in found[:limit]], _COLUMNS, following, as_json)
+
+
+@tenants.command("show")
+@click.argument("slug")
+@json_option
+@pass_app
+def show_tenant(app: App, slug: str, as_json: bool) -> None:
+    """Show one tenant."""
+    with app.connect() as connection:
+        _print(app.jobs.tenant(connection, slug), as_json)
 
 
 @tenants.command("add")

@@ -46,7 +46,7 @@ def usage(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Show what tenants used: jobs, pages and seconds of workers, the newest day first.
+    """Show what tenants used: jobs, pages and seconds of workers. The newest day comes first.
 
     \b
     batchproc usage --by tenant --since 2026-11-01 --until 2026-11-30

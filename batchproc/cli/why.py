@@ -6,7 +6,7 @@ import click
 
 from batchproc.cli.app import ID, App, pass_app
 from batchproc.cli.messages import wrapped
-from batchproc.cli.output import emit_json, json_option, shown
+from batchproc.cli.output import emit_json, json_option, print_broken, shown
 from batchproc.core.durations import duration
 from batchproc.core.shown_text import one_line
 from batchproc.ops.why import Answer, why
@@ -20,7 +20,7 @@ _WIDTH = 78
 @json_option
 @pass_app
 def why_(app: App, job_id: int, as_json: bool) -> None:
-    """Say why a job is not running, what would change that, and about when it will run.
+    """Say why a job is not running, and what would change that. It also tells about when the job will run.
 
     \b
     batchproc why 4711
@@ -41,7 +41,7 @@ def why_(app: App, job_id: int, as_json: bool) -> None:
 
 
 def _print(answer: Answer) -> None:
-    click.echo(f"job {answer.job_id}: {answer.kind} of {answer.tenant}, {answer.lane} lane, {answer.state}")
+    print_broken(f"job {answer.job_id}: {answer.kind} of {answer.tenant}, {answer.lane} lane, {answer.state}")
     for reason in answer.reasons:
         told = wrapped(f"- {one_line(reason.text)}", _WIDTH)
         if reason.remedy:
@@ -49,4 +49,4 @@ def _print(answer: Answer) -> None:
         for line in told:
             click.echo(line)
     if answer.expected_at is not None and answer.expected_seconds is not None:
-        click.echo(f"expected to begin in about {duration(answer.expected_seconds)} ({shown(answer.expected_at)})")
+        print_broken(f"expected to begin in about {duration(answer.expected_seconds)} ({shown(answer.expected_at)})")

@@ -58,8 +58,9 @@ class Expectations:
         """How many windows like this one the jobs that are left will take, rounded up; None when nobody can say.
 
         A window is worth what this one has done: it may have waited for limits, or for a slow archive. One that has
-        done nothing is worth what its workers could have; nobody can say it of one in which nothing is claimed. Kinds
-        that do not fit a window are left out; those that nobody has seen take as long as the others.
+        done nothing is worth what its workers could have. Nobody can say it of one that is mostly its end, in which
+        nothing is claimed any more: what that gets done says how its last jobs fell, and nothing of a night. Kinds that
+        do not fit a window are left out; those that nobody has seen take as long as the others.
 
         Args:
             left: jobs by kind.
@@ -69,7 +70,7 @@ class Expectations:
         jobs = {kind: count for kind, count in left.items() if count and kind not in self.longer_than(length)}
         known = {kind: seconds for kind in jobs if (seconds := self.seconds(kind)) is not None}
         counted = sum(jobs[kind] for kind in known)
-        if not counted:
+        if not counted or claiming < length / 2:
             return None
         needed = sum(jobs[kind] * seconds for kind, seconds in known.items())
         needed *= sum(jobs.values()) / counted

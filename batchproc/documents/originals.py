@@ -66,13 +66,12 @@ def locate(path: bytes, roots: Sequence[bytes], within: bytes | None = None) -> 
     below = [(os.path.realpath(root), root) for root in roots]
     below = [(resolved, root) for resolved, root in below if _is_below(real, resolved)]
     if not below:
-        raise OriginalError("outside_roots", f"{terminal_path(real)} lies below none of the storage roots")
+        # The path itself is told with it.
+        named = os.path.abspath(path)  # noqa: PTH100 - pathlib knows no bytes
+        leads = "" if real == named else f"it leads to {terminal_path(real)}"
+        raise OriginalError("outside_roots", leads)
     if within is not None and not _is_below(real, os.path.realpath(within)):
-        raise OriginalError(
-            "outside_roots",
-            f"it leads to {terminal_path(real)}, out of the folder {terminal_path(within)}; if that is this tenant's,"
-            " import it by its own name",
-        )
+        raise OriginalError("outside_roots", f"it leads to {terminal_path(real)}, out of its folder")
     resolved, root = max(below, key=lambda pair: len(pair[0]))
     return Location(root, os.path.relpath(real, resolved))
 

@@ -72,7 +72,7 @@ class Night:
             "left_by_kind": {kind: found.jobs for kind, found in left.items()},
         }
         if self._options.job_id is None:
-            told["paused"] = self._store.paused(
+            told["kept"] = self._store.kept(
                 connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
             )
         window = self._options.window

@@ -170,7 +170,7 @@ class Node:
             stack.enter_context(self._housekeeping(store, known, news, giving_up, gone, turns, options.window))
             stack.enter_context(self._lease(store, known, options, dispatcher, news, exclusive))
             beginning.over()
-            self._begun(Begun(run_id, frozenset(known.specs), dispatcher.counts))
+            self._begun(_begun(run_id, known, dispatcher, giving_up))
             try:
                 dispatcher.insist(night.begin)
                 self._drive(dispatcher, known, options)
@@ -377,10 +377,15 @@ class Node:
             outage_limit=self._settings.database.outage_limit,
             max_node_losses=self._settings.retry.max_node_losses,
             forever=options.forever,
-            max_jobs=1 if options.job_id is not None else options.max_jobs,
+            max_jobs=1 if options.single else options.max_jobs,
             scope=options.scope,
             window=night.watch,
         )
+
+
+def _begun(run_id: int, known: kinds.Kinds, dispatcher: Dispatcher, giving_up: GivingUp | None) -> Begun:
+    languages = {kind for kind, spec in known.specs.items() if spec.needs_languages and giving_up is not None}
+    return Begun(run_id, frozenset(known.specs), dispatcher.counts, frozenset(languages))
 
 
 def _both(*told: Callable[[Claim, Transition], None]) -> Callable[[Claim, Transition], None]:

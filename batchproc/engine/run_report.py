@@ -10,12 +10,12 @@ from batchproc.core.brake import Braked
 from batchproc.engine.counts import Counts
 from batchproc.engine.ready import Scope
 from batchproc.engine.window import Window
-from batchproc.queue.nights import Paused
+from batchproc.queue.nights import Kept
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What one ``run`` was asked for. ``job_id``: that job alone, due or not.
+    """What one ``run`` was asked for. ``once``: one job alone, whichever is next; ``job_id``: that one, due or not.
 
     ``window``: the time that it has, None for as long as it takes. ``exclusive``: it gives way to any other run.
     ``pilot``: it is for the jobs of a pilot, and no night's work.
@@ -24,6 +24,7 @@ class RunOptions:
     workers: int
     forever: bool = False
     max_jobs: int | None = None
+    once: bool = False
     job_id: int | None = None
     scope: Scope = field(default_factory=Scope)
     window: Window | None = None
@@ -32,22 +33,25 @@ class RunOptions:
 
     @property
     def single(self) -> bool:
-        """One job alone: somebody is looking for what is wrong with it."""
-        return self.job_id is not None or self.max_jobs == 1
+        """One job alone: somebody is looking for what is wrong with it. A night that may do one job is none."""
+        return self.once or self.job_id is not None
 
     def stored_scope(self) -> dict[str, Any]:
-        """What is stored as the scope of the run; the functions run_is_single and run_covers of the schema read it."""
+        """What is stored as the scope of the run; the functions run_is_single and run_covers of the schema read it.
+        start_run.sql adds the kinds that the node has handlers of."""
         marks = {"single": self.single, "pilot": self.pilot}
         return self.scope.plain() | {name: True for name, holds in marks.items() if holds}
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A run that has begun: its id, the kinds that its node knows, and its counts, which go on being counted."""
+    """A run that has begun: its id, the kinds that its node knows, its counts, which go on being counted, and the kinds
+    whose jobs it gives up on where no node has their languages."""
 
     run_id: int
     kinds: frozenset[str]
     counts: Counts
+    language_kinds: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class RunReport:
             end it, or nobody knows how long such jobs take.
         too_long: kinds with jobs left of which one takes longer than the whole window, with the seconds that it is
             expected to take: they are never claimed in such a window.
-        paused: what a person has paused, with how many of the jobs that are ``left`` that keeps.
+        kept: what a person has paused or given a limit of 0, with how many of the jobs that are ``left`` that keeps.
     """
 
     run_id: int
@@ -79,4 +83,4 @@ class RunReport:
     window_ended: bool = False
     nights_left: int | None = None
     too_long: Mapping[str, float] = field(default_factory=dict)
-    paused: tuple[Paused, ...] = ()
+    kept: tuple[Kept, ...] = ()

@@ -169,6 +169,20 @@ def _look(row: dict[str, Any]) -> str:
     return f"batchproc jobs retry {row['job_id']}, then batchproc --once {row['job_id']}"
 
 
+def found_again_advice(code: str, tenant: str) -> str:
+    """What to do about documents of a tenant that had failed with that code, and whose files an import has found again.
+
+    As ``advice``, but that their jobs may be gone: what helps is told to be tried by ``reprocess``.
+    """
+    found = _ADVICE.get(code)
+    if found is None:
+        return f"see: batchproc documents list --tenant {tenant} --failure-code {code}"
+    mend = found.mend.format(tenant=tenant)
+    if found.then is Then.NOTHING:
+        return mend
+    return f"{mend}{', then' if mend else 'try again'}: batchproc reprocess --tenant {tenant} --failure-code {code}"
+
+
 def tried_advice(code: str, tenant: str | None) -> str | None:
     """What to do about a file that failed so when it was only tried; None where there is nothing but the code.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,11 +19,16 @@ class Unlisted:
     error: OSError
 
 
-def files_below(folder: bytes, *, recursive: bool) -> Iterator[bytes | Unlisted]:
+def files_below(
+    folder: bytes, *, recursive: bool, left_out: Callable[[], None] = lambda: None
+) -> Iterator[bytes | Unlisted]:
     """The paths of its direct files, sorted by name; with ``recursive`` then those of its folders, likewise.
 
     Not those whose name (or whose folder's name) begins with a dot, nor what lies behind symbolic links to folders.
     Whatever is no folder counts as a file.
+
+    Args:
+        left_out: called for each folder that ``recursive`` would go through.
     """
     waiting = [iter([folder])]
     while waiting:
@@ -32,17 +37,21 @@ def files_below(folder: bytes, *, recursive: bool) -> Iterator[bytes | Unlisted]
             waiting.pop()
             continue
         try:
-            files, folders = _listed(current, recursive)
+            files, folders = _listed(current)
         except OSError as error:
             yield Unlisted(current, error)
             continue
         for name in files:
             yield below(current, name)
-        waiting.append(map(partial(below, current), folders))
+        if recursive:
+            waiting.append(map(partial(below, current), folders))
+        else:
+            for _ in folders:
+                left_out()
 
 
-def _listed(folder: bytes, recursive: bool) -> tuple[SortedNames, SortedNames]:
-    """The names of the files in a folder, and of the folders that are to be gone through."""
+def _listed(folder: bytes) -> tuple[SortedNames, SortedNames]:
+    """The names of the files in a folder, and of the folders that may be gone through."""
     files, folders = SortedNames(), SortedNames()
     with os.scandir(folder) as listing:
         for entry in listing:
@@ -50,7 +59,7 @@ def _listed(folder: bytes, recursive: bool) -> tuple[SortedNames, SortedNames]:
                 continue
             if not _is_folder(entry):
                 files.add(entry.name)
-            elif recursive and not entry.is_symlink():
+            elif not entry.is_symlink():
                 folders.add(entry.name)
     return files, folders
 

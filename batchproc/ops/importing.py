@@ -30,6 +30,9 @@ class Import:
     ever held in memory. Given again, it goes on where it was cut short: files that have not changed since are not read
     again.
 
+    Attributes:
+        folders_left_out: how many there were in the folders that were gone through, for want of ``recursive``.
+
     Args:
         connection: in autocommit mode.
         store: of any tenant.
@@ -45,6 +48,7 @@ class Import:
     ) -> None:
         self._connection = connection
         self._options = options or ImportOptions()
+        self.folders_left_out = 0
         self._campaign = CampaignMaking(store.schema, self._options.command, OCR, tenant.slug)
         made = ImportJobs(
             jobs,
@@ -119,8 +123,11 @@ class Import:
             yield Candidate(path, self._options.roots or (_folder_of(path),))
             return
         roots = self.roots_of(path)
-        for found in files_below(path, recursive=self._options.recursive):
+        for found in files_below(path, recursive=self._options.recursive, left_out=self._leave_out):
             yield self._unlisted(found) if isinstance(found, Unlisted) else Candidate(found, roots, within=path)
+
+    def _leave_out(self) -> None:
+        self.folders_left_out += 1
 
     def _unlisted(self, folder: Unlisted) -> Rejected:
         """A folder that cannot be listed; raises StorageFault when that is its storage's fault."""

@@ -11,8 +11,9 @@ from batchproc.core.shown_text import one_line
 
 
 def outcome_line(claim: Claim, outcome: Outcome, seconds: float) -> str:
-    """``job 7 ocr: completed {...} after 1.2 s``, on one line and safe on a terminal."""
-    return f"job {claim.job_id} {claim.kind}: {_described(outcome)} after {duration(seconds)}"
+    """``job 7 ocr: completed {...} after 1.2 s``, on one line and safe on a terminal. Of a failure, whose text may be
+    long, the time comes before that."""
+    return f"job {claim.job_id} {claim.kind}: {_described(outcome, f'after {duration(seconds)}')}"
 
 
 def _readable(result: str) -> str:
@@ -23,14 +24,14 @@ def _readable(result: str) -> str:
         return one_line(result)
 
 
-def _described(outcome: Outcome) -> str:
+def _described(outcome: Outcome, after: str) -> str:
     match outcome:
         case Completed(result=result):
-            return f"completed {_readable(result)}" if result else "completed"
+            return f"completed {_readable(result)} {after}" if result else f"completed {after}"
         case Failed():
             about = "; ".join(one_line(part) for part in (outcome.error_type, outcome.detail) if part)
-            return f"failed ({outcome.error_class}) {outcome.code}" + (f": {about}" if about else "")
+            return f"failed ({outcome.error_class}) {outcome.code} {after}" + (f": {about}" if about else "")
         case Snoozed():
-            return f"snoozed for {duration(outcome.seconds)}"
+            return f"snoozed for {duration(outcome.seconds)} {after}"
         case _:
-            return type(outcome).__name__.lower()
+            return f"{type(outcome).__name__.lower()} {after}"

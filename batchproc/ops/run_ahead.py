@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from datetime import datetime
+from typing import Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 import psycopg
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core import throughput
+from batchproc.engine.unserved import PATIENCE
 from batchproc.ops.estimates import Estimates, Work, shared, work_left
 from batchproc.queue.campaign_listing import CampaignListing
-from batchproc.queue.inspection_run import Due, Retries, RunInspection, RunningJob
+from batchproc.queue.inspection_run import Due, NodeAtWork, Retries, RunInspection, RunningJob
 from batchproc.queue.nights import PAST_DAYS
 
 Value = TypeVar("Value")
@@ -29,14 +32,32 @@ MOST_SECONDS = 10
 """Longer no statement of a look may take; where estimating would, it is left."""
 
 
+class Silent(NamedTuple):
+    """Jobs of nodes that gave no sign of life since the run looks, and the seconds after which those are taken back, if
+    that stays so. ``gone``: no lease of theirs lasts any more."""
+
+    jobs: int
+    nodes: int
+    gone: bool
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class RunLook:
     """``seconds_left`` until nothing waits nor runs; None where nobody can tell. ``due`` and ``retries`` are None while
-    there are too many to be counted."""
+    there are too many to be counted.
+
+    Attributes:
+        silent: what the run waits for when it has nothing else to do; no time left is told then.
+        unserved: seconds after which what waits is given up on, where no node has the languages for any of it, and
+            nothing runs; no time left is told then, either.
+    """
 
     due: Due | None
     retries: Retries | None
     seconds_left: float | None
+    silent: Silent | None = None
+    unserved: float | None = None
 
 
 class _Rarely(Generic[Value]):
@@ -72,6 +93,8 @@ class RunAhead:
         inspection: of what the run serves: the kinds that its node knows.
         within: seconds from now within which a retry has to be due for the run to wait for it.
         tells_time: False for a run that ends before nothing is left, so that nobody can tell.
+        language_kinds: kinds of which the run gives up on what no node has the languages for.
+        lease: of the run's node, in seconds.
     """
 
     def __init__(
@@ -82,6 +105,8 @@ class RunAhead:
         *,
         workers: int,
         tells_time: bool = True,
+        language_kinds: Collection[str] = (),
+        lease: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inspection = inspection
@@ -89,7 +114,12 @@ class RunAhead:
         self._within = within
         self._workers = workers
         self._tells_time = tells_time
+        self._language_kinds = language_kinds
+        self._lease = lease
         self._clock = clock
+        self._begun = clock()
+        self._leases: dict[UUID, datetime | None] = {}
+        self._unserved_since: float | None = None
         self._waited: throughput.Window[int] = throughput.Window()
         self._due = _Rarely(COUNT_SHARE, clock, self._counted)
         self._retries = _Rarely(COUNT_SHARE, clock, self._later)
@@ -101,8 +131,39 @@ class RunAhead:
         later, since = self._retries.asked(connection)
         if later is not None and later.next_seconds is not None:
             later = Retries(later.jobs, max(0.0, later.next_seconds - since))
-        tells = self._tells_time and due is not None and any(due)
-        return RunLook(due, later, self._seconds_left(connection) if tells else None)
+        silent = self._silent(connection) if due is not None and not due.waiting else None
+        unserved = self._unserved(connection, due) if due is not None else None
+        waits = silent is not None or unserved is not None
+        tells = self._tells_time and due is not None and any(due) and not waits
+        return RunLook(due, later, self._seconds_left(connection) if tells else None, silent, unserved)
+
+    def _silent(self, connection: Connection[TupleRow]) -> Silent | None:
+        """None while the run's own node is at work, and where every other one was heard of. As `Draining` has it: a
+        node is heard of when it has renewed its lease since it was first seen."""
+        nodes = self._inspection.at_work(connection, self._run_id)
+        silent = [node for node in nodes if not node.own and not self._heard_of(node)]
+        if not silent or any(node.own for node in nodes):
+            return None
+        # Nothing is taken back before the node of the run has lived for a lease itself (`Housekeeping`).
+        calm = self._lease - (self._clock() - self._begun)
+        seconds = max(0.0, calm, *(node.seconds for node in silent))
+        gone = not any(node.seconds for node in silent)
+        return Silent(sum(node.jobs for node in silent), len(silent), gone, seconds)
+
+    def _heard_of(self, node: NodeAtWork) -> bool:
+        first = self._leases.setdefault(node.node_id, node.lease_until)
+        return bool(node.seconds and first is not None and node.lease_until is not None and node.lease_until > first)
+
+    def _unserved(self, connection: Connection[TupleRow], due: Due) -> float | None:
+        """None unless nothing runs and all that waits does so for languages that no node has."""
+        kinds = self._language_kinds
+        asks = bool(kinds and due.waiting and not due.running)
+        if not asks or self._inspection.unserved(connection, kinds) < due.waiting:
+            self._unserved_since = None
+            return None
+        if self._unserved_since is None:
+            self._unserved_since = self._clock()
+        return max(0.0, min(PATIENCE, self._lease) - (self._clock() - self._unserved_since))
 
     def _counted(self, connection: Connection[TupleRow]) -> Due:
         now, due = self._clock(), self._inspection.due(connection)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from batchproc.core.counted import waiting
+from batchproc.core.counted import counted, waiting
 from batchproc.core.durations import duration
+from batchproc.ops.kept_text import kept_name
 from batchproc.queue.inspection_night import Nights
 
 _NEVER = (
@@ -19,6 +20,9 @@ _ENDED_WITH = {
     1: "documents failed or jobs were discarded: batchproc report",
     3: "the database, a storage or something else around it failed, or the brake stopped it: see its mail or log",
 }
+
+_NAMED = 5
+"""So many of what keeps jobs are named."""
 
 
 class Level(IntEnum):
@@ -48,6 +52,8 @@ class Verdict:
             *([] if age is None else [f"success_age={age:.0f}s;;{max_age:.0f}"]),
             f"longest_wait={wait:.0f}s;{max_age:.0f}",
             f"waiting={self.figures['waiting']}",
+            f"without_handler={sum(self.figures['without_handler'].values())}",
+            f"kept={self.figures['kept']}",
         ]
         return f"{told} | {' '.join(data)}"
 
@@ -65,12 +71,14 @@ def judge(night: Nights, max_age: float) -> Verdict:
     """How the nights go.
 
     Critical: no run has ended well (exit code 0 or 1) within ``max_age`` seconds and none goes on, the last one ended
-    with another code or was lost with its node, or a brake has paused a kind. Warning: the last one ended with 1, or
-    a due job that no ``reprocess`` enqueued waits longer than ``max_age``: those may take many nights.
+    with another code or was lost with its node, or a brake has paused a kind. Warning: the last one ended with 1,
+    a due job that no ``reprocess`` enqueued waits longer than ``max_age`` (those may take many nights), or jobs wait of
+    a kind that no run of late had a handler of. What a person has paused or given a limit of 0 is told of at the end,
+    and is no fault.
     """
     found = sorted(_problems(night, max_age), key=lambda problem: -problem[0])
     level = found[0][0] if found else Level.OK
-    text = "; ".join([text for _, text in found] or [_well(night)])
+    text = "; ".join([*([text for _, text in found] or [_well(night)]), *_kept(night)])
     figures = {
         "last_success_run": night.good_run,
         "last_success_at": night.good_at,
@@ -81,6 +89,9 @@ def judge(night: Nights, max_age: float) -> Verdict:
         "waiting": night.waiting,
         "longest_wait_seconds": night.longest_wait,
         "braked": night.braked,
+        "without_handler": night.without_handler,
+        "kept": night.kept_jobs,
+        "kept_by": [kept._asdict() for kept in night.kept],
         "max_age_seconds": max_age,
     }
     return Verdict(level, text, figures)
@@ -101,10 +112,27 @@ def _problems(night: Nights, max_age: float) -> Sequence[tuple[Level, str]]:
     if night.braked:
         why = f"the brake has paused {', '.join(night.braked)}: batchproc kinds list"
         found.append((Level.CRITICAL, why))
+    if night.without_handler:
+        found.append((Level.WARNING, _unserved(night.without_handler)))
     if night.longest_wait > max_age:
         text = f"a due job waits for {duration(night.longest_wait)}: batchproc status, then batchproc why JOB_ID"
         found.append((Level.WARNING, text))
     return found
+
+
+def _unserved(kinds: Mapping[str, int]) -> str:
+    jobs = ", ".join(counted(jobs, f"{kind} job") for kind, jobs in sorted(kinds.items()))
+    settings = "see handlers: of the settings of the night (BATCHPROC_CONF, PYTHONPATH)"
+    return f"no run of late had a handler for what waits: {jobs}: {settings}"
+
+
+def _kept(night: Nights) -> list[str]:
+    """What somebody wanted to wait: whoever looks is told that it does."""
+    if not night.kept:
+        return []
+    named = [f"{kept_name(kept)} ({kept.jobs:,})" for kept in night.kept[:_NAMED]]
+    more = [f"{len(night.kept) - _NAMED} more"] if len(night.kept) > _NAMED else []
+    return [f"{waiting(night.kept_jobs)} for somebody: {', '.join(named + more)}"]
 
 
 def _well(night: Nights) -> str:

@@ -20,7 +20,7 @@ from batchproc.engine.counts import Counts
 from batchproc.engine.node import RunReport
 from batchproc.ops.advice import brake_advice
 from batchproc.ops.failure_lines import EXAMPLES, NAMED_TENANTS, WIDTH, failure_lines, many
-from batchproc.ops.paused_text import paused_line
+from batchproc.ops.kept_text import kept_line
 from batchproc.queue.run_history import RunHistory
 
 T = TypeVar("T")
@@ -36,7 +36,10 @@ _PAUSED = ("kind is paused by the brake: batchproc kinds list", "kinds are pause
 _LIST_SILENT = "batchproc jobs list --failure-code storage_unavailable"
 _SILENT = (f"storage does not answer: {_LIST_SILENT}", f"storages do not answer: {_LIST_SILENT}")
 _NEVER_FITS = ("kind takes longer than the whole window", "kinds take longer than the whole window")
-_KEPT = ("tenant or kind is paused, and has jobs left", "tenants and kinds are paused, and have jobs left")
+_KEPT = (
+    "tenant, kind or campaign keeps jobs back by a pause or a limit of 0",
+    "tenants, kinds and campaigns keep jobs back by a pause or a limit of 0",
+)
 _WITHOUT_HANDLER = ("kind has jobs left and no handler here", "kinds have jobs left and no handler here")
 # What is not broken over lines: a command within a sentence, which is to be copied, and a number with what it counts.
 _UNBROKEN = re.compile(r"batchproc [^,;:)]*|exit \d+|\d[\d,]* [a-z]+,")
@@ -109,7 +112,7 @@ def plain(report: RunReport, done: Worked | None = None) -> dict[str, Any]:
         "left_by_kind": dict(report.left_by_kind),
         "window_ended": report.window_ended,
         "nights_left": report.nights_left,
-        "paused": [paused._asdict() for paused in report.paused],
+        "kept": [kept._asdict() for kept in report.kept],
         **({} if done is None else _worked_plain(report, done)),
     }
 
@@ -153,7 +156,7 @@ def _entries(
     text.extend(failure_lines(failures, room.groups, room.examples, f"batchproc report {report.run_id}"))
     text.extend(_some(report.warnings, room.others, _warning, ("warning is in the log", "warnings are in the log")))
     text.extend(_undone(report, room))
-    text.extend(_some(report.paused, room.others, paused_line, _KEPT))
+    text.extend(_some(report.kept, room.others, kept_line, _KEPT))
     text.extend(_some(unknown, room.others, _unknown, _WITHOUT_HANDLER))
     if counts.codes:
         text.append("failure codes: " + _named(dict(counts.codes.most_common()), "{1} {0:,}", room.names))
@@ -210,7 +213,8 @@ def _rates(report: RunReport, done: Worked | None) -> list[str]:
     bad = f" ({done.failed_pages:,} failed)" if done.failed_pages else ""
     pages = [(f"{many(done.pages, 'page')}{bad}", rate(done.pages, seconds))] if done.pages else []
     ended = report.counts.completed + report.counts.discarded + report.counts.cancelled
-    jobs = (many(ended, "job"), rate(ended, seconds))
+    # Where none came to its end, at least it was tried.
+    jobs = (many(ended, "job") if ended else many(report.counts.claimed, "attempt"), rate(ended, seconds))
     took = duration(seconds)
     if not any(told for _, told in (*pages, jobs)):
         parts = [" and ".join(what for what, _ in (*pages, jobs)) + f" in {took}"]

@@ -256,7 +256,8 @@ def _before_it(facts: Waiting) -> Iterator[Reason]:
         yield Reason("behind", text, earlier, blocks=False)
     if ahead.tenants:
         others, jobs = counted(ahead.tenants, "other tenant"), counted(ahead.of_others, "job")
-        text = f"{others} get their turns, up to {jobs} before it"
+        turns = "gets its turns" if ahead.tenants == 1 else "get their turns"
+        text = f"{others} {turns}, up to {jobs} before it"
         more = f"batchproc tenants set {job.tenant} --weight N"
         yield Reason("other_tenants", text, more, blocks=False)
 

@@ -28,11 +28,12 @@ _FEWEST = 5
 class Campaign:
     """A campaign and how far it is.
 
-    ``tenant``: its slug, if only that tenant's documents were chosen. ``documents`` got a job when it was made; one is
-    left while a job of it waits, is held or runs, and cancelled if somebody cancelled one and none is left. ``jobs`` by
-    their state, of those that no prune has deleted. ``filled_at``: when the command that made it had gone through
-    everything; None while it goes on, or when it was cut short. ``cancelling``: it was cancelled, and some of its jobs
-    had not come to an end when somebody looked last.
+    ``tenant``: its slug, if only that tenant's documents were chosen. ``documents`` got a job when it was made; one
+    is left while a job of it waits, is held or runs, and cancelled if somebody cancelled one and none is left.
+    ``jobs`` by their state, or the one that they ended in before a prune deleted them; ``pruned`` of them.
+    ``filled_at``: when the command that made it had gone through everything; None while it goes on, or when it was
+    cut short. ``cancelling``: it was cancelled, and some of its jobs had not come to an end when somebody looked
+    last.
     """
 
     campaign_id: int
@@ -48,6 +49,7 @@ class Campaign:
     documents_left: int
     documents_cancelled: int
     jobs: Counter[JobState]
+    pruned: int
 
     @property
     def documents_done(self) -> int:

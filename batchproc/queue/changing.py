@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from psycopg import Connection
@@ -21,7 +22,10 @@ RETRIED = "retried"
 RETRIED_HELD = "retried_held"
 """Of a retried job that is held, since its campaign is paused."""
 DISCARDED = "discarded"
+DISCARDED_ALREADY = "discarded_already"
 PRIORITISED = "prioritised"
+PRIORITISED_ALREADY = "prioritised_already"
+"""Of a job that had the priority and lane that were asked for."""
 
 GIVEN_UP = "given_up"
 """The failure code of what a person gave up on."""
@@ -32,8 +36,9 @@ _WAITING = frozenset({JobState.SCHEDULED, JobState.AVAILABLE, JobState.HELD})
 class Changing:
     """Each call takes some hundreds of jobs, commits by itself, and says of each id what became of it.
 
-    That is the name of the change, else the state that kept the job from it, ``unknown``, or ``unwritten`` of one
-    whose row somebody held all the while, or that the database refused to change: ask again.
+    That is the name of the change, with ``_already`` where it was so before, else the state that kept the job from it,
+    ``unknown``, or ``unwritten`` of one whose row somebody held all the while, or that the database refused to change:
+    ask again.
     """
 
     def __init__(self, schema: str) -> None:
@@ -78,7 +83,7 @@ class Changing:
         """
         failing, result = {"failing_kinds": sorted(failing_kinds)}, json.dumps(told)
 
-        def write(ids: list[int]) -> list[int]:
+        def write(ids: list[int]) -> list[tuple[int, str]]:
             with connection.transaction():
                 locked = connection.execute(self._sql["lock_waiting"], failing | {"job_ids": ids}).fetchall()
                 values = {
@@ -89,9 +94,9 @@ class Changing:
                     "run_id": None,  # none has done it, and so none is to tell of it
                 }
                 rows = connection.execute(self._sql["discard_jobs"], failing | values).fetchall()
-            return [row[0] for row in rows]
+            return [(row[0], DISCARDED) for row in rows]
 
-        return self._of_waiting(connection, job_ids, DISCARDED, write)
+        return self._of_waiting(connection, job_ids, write, over_already={JobState.DISCARDED: DISCARDED_ALREADY})
 
     def prioritise(
         self, connection: Connection[TupleRow], job_ids: Sequence[int], *, priority: int | None, lane: Lane | None
@@ -99,12 +104,12 @@ class Changing:
         """Gives those of these jobs that wait another priority (1 to 9, lower goes first), another lane, or both."""
         values = {"priority": priority, "lane": None if lane is None else int(lane)}
 
-        def write(ids: list[int]) -> list[int]:
+        def write(ids: list[int]) -> list[tuple[int, str]]:
             rows = connection.execute(self._sql["prioritise_jobs"], values | {"job_ids": ids}).fetchall()
             self._tell_of_places(connection, rows)
-            return [row[0] for row in rows]
+            return [(row[0], PRIORITISED_ALREADY if row[1] is None else PRIORITISED) for row in rows]
 
-        return self._of_waiting(connection, job_ids, PRIORITISED, write)
+        return self._of_waiting(connection, job_ids, write)
 
     def _tell_of_places(self, connection: Connection[TupleRow], rows: Sequence[TupleRow]) -> None:
         """Nodes read a queue from the place of their last claim on: what comes before it has to be told."""
@@ -120,8 +125,8 @@ class Changing:
         self,
         connection: Connection[TupleRow],
         job_ids: Sequence[int],
-        done: str,
-        write: Callable[[list[int]], list[int]],
+        write: Callable[[list[int]], list[tuple[int, str]]],
+        over_already: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[int, str]:
         require_own_transactions(connection, "a change of many jobs")
         found: dict[int, str] = {}
@@ -129,8 +134,9 @@ class Changing:
         for pause in PAUSES:
             time.sleep(pause)
             written, _ = write_apart(connection, left, write)
-            found |= dict.fromkeys(written, done)
-            found |= self._not_waiting(connection, [job_id for job_id in left if job_id not in found])
+            found |= dict(written)
+            kept = self._not_waiting(connection, [job_id for job_id in left if job_id not in found])
+            found |= {job_id: over_already.get(state, state) for job_id, state in kept.items()}
             left = [job_id for job_id in left if job_id not in found]
             if not left:
                 break

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from psycopg import Connection
 from psycopg.rows import TupleRow, class_row
@@ -26,6 +28,27 @@ class Retries(NamedTuple):
 
     jobs: int
     next_seconds: float | None
+
+
+class NodeAtWork(NamedTuple):
+    """A node that holds so many jobs: whether that is the run's own, until when its lease lasts, and for how many
+    seconds more. None and 0 where it is gone."""
+
+    node_id: UUID
+    own: bool
+    lease_until: datetime | None
+    seconds: float
+    jobs: int
+
+
+class NextDue(NamedTuple):
+    """A job that is due later: in so many seconds."""
+
+    job_id: int
+    kind: str
+    tenant: str
+    run_at: datetime
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +103,27 @@ class RunInspection:
         row = connection.execute(self._sql["retries_of_run"], values).fetchone()
         assert row is not None
         return Retries(*row)
+
+    def at_work(self, connection: Connection[TupleRow], run_id: int) -> list[NodeAtWork]:
+        """The nodes that hold jobs, of whatever scope."""
+        rows = connection.execute(self._sql["nodes_at_work"], {"run_id": run_id}).fetchall()
+        return [NodeAtWork(*row) for row in rows]
+
+    def unserved(self, connection: Connection[TupleRow], language_kinds: Collection[str]) -> int:
+        """How many of the jobs that wait no node has the languages of, of these kinds. Where there are none it looks at
+        queues only, and else at each such job."""
+        values = {"language_kinds": sorted(language_kinds), "skip": [], **self._scope()}
+        rows = connection.execute(self._sql["language_gaps"], values).fetchall()
+        if not rows:
+            return 0
+        gaps = {(kind, languages and tuple(languages), *queue) for kind, languages, *queue in rows}
+        due = connection.execute(self._sql["due_languages"], values).fetchall()
+        return sum(jobs for kind, named, *queue, jobs in due if (kind, named and tuple(named), *queue) in gaps)
+
+    def next_due(self, connection: Connection[TupleRow]) -> NextDue | None:
+        """The first of those that are due later and that nobody keeps back; None where there is none."""
+        row = connection.execute(self._sql["next_due"], self._scope()).fetchone()
+        return None if row is None else NextDue(*row)
 
     def _scope(self) -> dict[str, list[Any]]:
         return {"tenant_ids": list(self.tenant_ids), "kinds": list(self.kinds), "lanes": list(self.lanes)}

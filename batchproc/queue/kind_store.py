@@ -81,6 +81,30 @@ class KindStore:
         with connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(self._sql["list_kinds"], {"kind": kind}).fetchall()
 
+    def has_jobs(self, connection: Connection[TupleRow], kind: str) -> bool:
+        """Whether any job is of that kind, one that is over too. It reads all jobs if none is."""
+        row = connection.execute(self._sql["kind_has_jobs"], {"kind": kind}).fetchone()
+        assert row is not None
+        return bool(row[0])
+
+    def forget(self, connection: Connection[TupleRow], kind: str) -> None:
+        """Forgets a kind with what was set of it; the next node that knows it makes it known again.
+
+        Raises:
+            UsageError: there is no such kind, jobs are of it, or a node that runs knows it.
+        """
+        if not self.kinds(connection, kind):
+            raise unknown_kind(kind)
+        if connection.execute(self._sql["forget_kind"], {"kind": kind}).fetchone() is not None:
+            return
+        if self.has_jobs(connection, kind):
+            raise UsageError(
+                f"jobs are of kind {kind}", f"see: batchproc jobs list --kind {kind}; prune deletes old ones"
+            )
+        raise UsageError(
+            f"a node that runs knows kind {kind}", "see: batchproc status; give this again when it has ended"
+        )
+
     def set(
         self,
         connection: Connection[TupleRow],
@@ -119,9 +143,12 @@ class KindStore:
             "unrated": unrated,
         }
         if connection.execute(self._sql["set_kind"], values).fetchone() is None:
-            raise UsageError(
-                f"there is no kind {kind!r}",
-                "see: batchproc kinds list; a kind is known from the first run with its handler on",
-            )
+            raise unknown_kind(kind)
         connection.execute(self._sql["notify"], [self._channel, hints.REFRESH])
         return self.kinds(connection, kind)[0]
+
+
+def unknown_kind(kind: str) -> UsageError:
+    """What is said of a kind that no node has made known."""
+    hint = "see: batchproc kinds list; a kind is known from the first run with its handler on"
+    return UsageError(f"there is no kind {kind!r}", hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
@@ -23,14 +23,17 @@ class LeftOfKind(NamedTuple):
     claimable: int
 
 
-class Paused(NamedTuple):
-    """A tenant or a kind that a person has paused, and how many jobs wait for the end of that. One is None.
+class Kept(NamedTuple):
+    """A tenant, a kind or a campaign (the others are None) of which nothing is claimed before a person changes that,
+    and how many jobs wait for it.
 
-    ``reason``: what that person said; of a tenant nothing is kept.
+    ``by``: somebody has paused it, or it has a limit of 0. ``reason``: what was said to the pause of a kind.
     """
 
+    by: Literal["paused", "limit"]
     tenant: str | None
     kind: str | None
+    campaign_id: int | None
     reason: str | None
     jobs: int
 
@@ -58,20 +61,31 @@ class NightStore:
         rows = connection.execute(self._sql["left_by_kind"], _scope(tenant_ids, kinds, lanes)).fetchall()
         return {kind: LeftOfKind(jobs, claimable) for kind, jobs, claimable in rows}
 
-    def paused(
+    def kept(
         self,
         connection: Connection[TupleRow],
         *,
         tenant_ids: Collection[int],
         kinds: Collection[str],
         lanes: Collection[int],
-    ) -> tuple[Paused, ...]:
-        """What keeps jobs of that scope waiting because a person has paused it, that with most jobs first.
+    ) -> tuple[Kept, ...]:
+        """What keeps jobs of that scope waiting until a person changes it, that with most jobs first.
 
         Kinds that a brake has paused are not among them. A job whose tenant and kind are paused counts for both.
         """
-        rows = connection.execute(self._sql["left_paused"], _scope(tenant_ids, kinds, lanes)).fetchall()
-        return tuple(Paused(*row) for row in rows)
+        return self.kept_in_total(connection, tenant_ids=tenant_ids, kinds=kinds, lanes=lanes)[0]
+
+    def kept_in_total(
+        self,
+        connection: Connection[TupleRow],
+        *,
+        tenant_ids: Collection[int],
+        kinds: Collection[str],
+        lanes: Collection[int],
+    ) -> tuple[tuple[Kept, ...], int]:
+        """The same, and how many jobs that are, each counted once."""
+        rows = connection.execute(self._sql["kept_back"], _scope(tenant_ids, kinds, lanes)).fetchall()
+        return tuple(Kept(*row[:-1]) for row in rows), rows[0][-1] if rows else 0
 
 
 def _scope(tenant_ids: Collection[int], kinds: Collection[str], lanes: Collection[int]) -> dict[str, list[Any]]:

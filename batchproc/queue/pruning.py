@@ -91,7 +91,8 @@ class Pruning:
 
         Whoever iterates may rest between batches, or stop: nothing is held meanwhile. The time is that of the first
         look, so that it ends. A batch may be empty. Attempts go with their jobs; usage, documents and their pages stay;
-        so do the nodes and runs unless all jobs are wanted, which then come last.
+        so do the nodes and runs unless all jobs are wanted, which then come last, and always the last run that ended
+        well and the newest, of each scope.
 
         Args:
             connection: in autocommit mode, outside transactions.
@@ -137,10 +138,12 @@ class Pruning:
         return Pruned(Counter(JobState(state) for _, state in deleted), len(found) - len(deleted))
 
     def _forget(self, connection: Connection[TupleRow], until: datetime, dry: bool) -> Iterator[Pruned]:
+        # What ends from here on is younger than the time, and can only be kept in place of one of these.
+        values = {"until": until, "kept": [row[0] for row in connection.execute(self._sql["kept_runs"]).fetchall()]}
         if dry:
-            row = connection.execute(self._sql["count_old_runs"], {"until": until}).fetchone()
+            row = connection.execute(self._sql["count_old_runs"], values).fetchone()
             yield Pruned(runs=row[0] if row else 0)
             return
-        while runs := connection.execute(self._sql["prune_runs"], {"until": until, "limit": _BATCH}).rowcount:
+        while runs := connection.execute(self._sql["prune_runs"], values | {"limit": _BATCH}).rowcount:
             yield Pruned(runs=runs)
         yield Pruned(nodes=connection.execute(self._sql["forget_nodes"]).rowcount)

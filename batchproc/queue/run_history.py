@@ -73,6 +73,7 @@ class RunHistory:
         accepted: Collection[str] = (),
         groups: int,
         examples: int,
+        given_up: tuple[datetime, datetime] | None = None,
     ) -> list[dict[str, Any]]:
         """Discarded jobs of a run or campaign and, with ``partial``, its partial documents, each tenant's worst first.
 
@@ -84,8 +85,13 @@ class RunHistory:
                 wants to hear of.
             groups: so many groups at most.
             examples: so many jobs of each group at most.
+            given_up: between these times attempts of the run ended. What it gave up on in them is told also where
+                somebody has retried it since, with what it is now as ``now``, which is None of all others.
         """
+        since, until = given_up or (None, None)
         values = {
+            "since": since,
+            "until": until,
             "run_id": run_id,
             "campaign_id": campaign_id,
             "partial": partial,

@@ -41,6 +41,7 @@ ROW_KEYS = [
 SHOW_KEYS = [
     *ROW_KEYS,
     "jobs",
+    "jobs_pruned",
     "failures",
     "pages_left",
     "pages_unknown",

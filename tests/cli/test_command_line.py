@@ -12,6 +12,7 @@ import click
 import pytest
 
 from batchproc.cli import main
+from batchproc.cli.app import app_for
 from batchproc.cli.global_options import GlobalOptions
 
 CONF = "site.yaml"
@@ -85,6 +86,8 @@ def test_what_is_for_all_commands_stands_before_them_in_any_order(
         (["--conf=", "status"], "Invalid value for '--conf': it is empty: give a settings file, or leave it out; see"),
         (["--database", "", "status"], "--database: is empty: leave it out, or give a URL such as postgresql://"),
         (["--database=", "--once", "42"], "--database: is empty: leave it out, or give a URL such as postgresql://"),
+        (["jobs", "list", "--conf", CONF], "--conf stands before the command: batchproc --conf FILE jobs list"),
+        (["--once", "42", "--database", URL], "--database stands before the command: batchproc --database URL run"),
         (["completion"], "Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish; see: batchproc completion"),
     ],
 )
@@ -98,6 +101,52 @@ def test_a_line_that_cannot_be_is_told_by_what_is_wrong_with_it(
     assert said.err.startswith(f"batchproc: {message}")
     assert (said.out, said.err.count("\n")) == ("", 1)
     assert not (tmp_path / "home").exists(), "an embedded database was started in place of what is meant"
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("status -q", "warning"),
+        ("status --json --quiet", "warning"),
+        ("-q status", "warning"),
+        ("jobs -q list", "warning"),
+        ("jobs list -v", "debug"),
+        ("jobs -q --json list -v", "debug"),
+        ("jobs --json --verbose list", "debug"),
+        ("db -v url", "debug"),
+        ("db status -q", "warning"),
+        ("--max-jobs 1 -q", "warning"),
+        ("run -vq", "debug"),
+        ("status", None),
+    ],
+)
+def test_verbose_and_quiet_stand_behind_the_command_too(
+    monkeypatch: pytest.MonkeyPatch, line: str, level: str | None
+) -> None:
+    found: list[object] = []
+    real = click.Command.invoke
+
+    def noticed(command: click.Command, context: click.Context) -> None:
+        if isinstance(command, click.Group):
+            real(command, context)
+            return
+        given = context.find_root().obj
+        assert isinstance(given, GlobalOptions), "the options are known before anything is made of them"
+        found.append(app_for(given).overrides.get("logging.level"))
+
+    monkeypatch.delenv("BATCHPROC_DATABASE_URL", raising=False)
+    monkeypatch.setattr(click.Command, "invoke", noticed)
+    assert main.run(line.split()) == 0
+    assert found == [level]
+
+
+def test_what_a_command_hands_on_is_not_taken_from_it() -> None:
+    psql = main.cli.commands["db"].commands["psql"]  # type: ignore[attr-defined]  # db is a group
+    assert psql.make_context("psql", ["-q", "-v", "ON_ERROR_STOP=1"]).params["arguments"] == (
+        "-q",
+        "-v",
+        "ON_ERROR_STOP=1",
+    )
 
 
 @pytest.mark.parametrize("line", [["-vh"], ["-hv"], ["--help", "--once", "42"], ["--json", "--help"]])

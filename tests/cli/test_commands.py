@@ -76,6 +76,10 @@ def test_tenants_are_added_changed_and_listed(batchproc: Command) -> None:
         "tenants", "set", "acme", "--weight", "2", "--max-running", "3", "--paused", "--languages", "deu,eng", "--json"
     ).json
 
+    assert batchproc("tenants", "show", "acme", "--json").json == changed
+    shown = [line.split()[:2] for line in batchproc("tenants", "show", "acme").out.splitlines()]
+    assert shown[1:3] == [["tenant", "acme"], ["weight", "2"]]
+    assert "there is no tenant 'nobody'" in batchproc("tenants", "show", "nobody").err
     listed = batchproc("tenants", "list", "--json").json
 
     assert listed == {"tenants": [changed], "next": None}
@@ -147,7 +151,7 @@ def test_a_run_from_enqueue_to_attempts(batchproc: Command) -> None:
         "storages",
         "braked",
         *("run_id", "exit_code", "stopped", "codes", "partial_codes", "left_by_kind", "window_ended", "nights_left"),
-        "paused",
+        "kept",
         *("pages", "failed_pages", "worker_seconds", "slots", "slot_use"),
     ]
     assert (ran.json["claimed"], ran.json["completed"], ran.json["left"]) == (2, 2, 0)
@@ -272,7 +276,8 @@ def test_retry_makes_a_discarded_job_available_again(batchproc: Command) -> None
         "jobs": [{"job_id": job, "outcome": "retried"}],
         "missing": [],
     }
-    assert "left as it is: only discarded and cancelled" in batchproc("jobs", "retry", str(job)).out
+    again = batchproc("jobs", "retry", str(job))
+    assert (again.code, "is available, and left so: only discarded and cancelled" in again.out) == (1, True)
     missing = batchproc("jobs", "retry", "999")
     assert (missing.code, missing.err) == (2, "batchproc: there is no job 999: see: batchproc jobs list\n")
 

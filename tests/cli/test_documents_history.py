@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -64,12 +65,27 @@ def test_history_tells_of_each_revision(shell: Shell, document: Revising) -> Non
     assert f"revision {first}  complete (first)\n" in shell.out
     assert f"revision {second}  complete, current (newest)\n" in shell.out
     assert f"revision {opened}  open\n" in shell.out
-    assert "  tesseract 5.5, eng+deu, dpi 300, mode skip\n  2 pages, 1 failed, 2 words, confidence 91.2\n" in shell.out
+    assert (
+        "  tesseract 5.5, eng+deu, data hash, dpi 300, mode skip\n  2 pages, 1 failed, 2 words, confidence 91.2\n"
+        in shell.out
+    )
     assert "  0 of 7 pages, 0 failed, 0 words\n" in shell.out
     assert max(map(len, shell.out.splitlines())) <= 80
 
     part = shell.json("documents", "history", document.document_id, "--limit", 1, "--after", first)
     assert ([row["revision_id"] for row in part["revisions"]], part["next"]) == ([second], second)
+
+
+def test_history_shows_as_much_of_a_hash_as_chooses_documents_by_it(shell: Shell, document: Revising) -> None:
+    revision = document.begin(1, replace(SPEC, data_hash="0123456789abcdef" * 4))
+    document.write(revision, 1, page("one"))
+    document.complete(revision)
+    assert shell.run("documents", "history", document.document_id) == 0
+    assert "  1 page, 0 failed, 1 word, confidence 90.0\n" in shell.out
+    [data] = re.findall(r", data (\w+),", shell.out)
+    assert data == "0123456789ab"
+    chosen = shell.json("reprocess", "--data-hash", data, "--mode", "force", "--dry-run")
+    assert chosen["selected"] == 1
 
 
 def test_history_tells_of_pages_that_another_engine_had_read(shell: Shell, document: Revising) -> None:

@@ -45,11 +45,23 @@ def test_help_shows_examples_that_exist(
     assert of_this, f"batchproc {path} --help has no example of itself:\n{shown}"
     assert [problem for line in examples if (problem := problem_with(line))] == []
     assert [line for line in shown.splitlines() if len(line) > 80] == []
+    listed = shown.partition("\nCommands:\n")[2]
+    assert [line for line in listed.splitlines() if line.endswith("...")] == [], "no description is cut"
     assert "922337" not in shown, "the range of the database's numbers is nobody's business"
 
 
 def test_every_example_is_of_a_command_that_exists() -> None:
     assert set(EXAMPLES) - set(COMMANDS) == set()
+
+
+def test_an_example_says_of_an_order_what_its_command_says(capsys: pytest.CaptureFixture[str]) -> None:
+    orders = re.compile(r"(?:oldest|newest) first")
+    for path, lines in EXAMPLES.items():
+        for line in lines:
+            said = orders.search(line)
+            named = max((name for name in COMMANDS if line.startswith(name)), key=len)
+            if said:
+                assert said[0] in help_of(named, capsys).split("Examples:")[0], (path, line)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -10,6 +10,7 @@ import pytest
 
 from batchproc.database import connect
 from batchproc.documents.store import DocumentStore, Tag
+from batchproc.ops.advice import advice
 from tests.cli.shell import Shell
 from tests.handlers.running_job import Conn, add_tenant, add_text
 
@@ -192,21 +193,86 @@ def test_what_an_import_does_not_mend_is_told_with_the_command_that_takes_it_up(
         ("encrypted", False, 3),
     ]
     assert shell.err == (
-        "3 had failed (encrypted 2, missing_language 1) and get no job; when the reason is gone:"
-        " batchproc reprocess --failure-code CODE\n"
+        "2 had failed as encrypted and get no job: give its tenant a password file: batchproc tenants set acme"
+        " --password-file PATH, then: batchproc reprocess --tenant acme --failure-code encrypted\n"
+        "1 had failed as missing_language and gets no job: install the language, then:"
+        " batchproc reprocess --tenant acme --failure-code missing_language\n"
     )
     assert shell.json("reprocess", "--failure-code", "encrypted")["enqueued"] == 2
     shell.json("import", str(tmp_path), "--tenant", "acme")
     assert shell.err == (
-        "1 had failed (missing_language 1) and gets no job; when the reason is gone:"
-        " batchproc reprocess --failure-code missing_language\n"
+        "1 had failed as missing_language and gets no job: install the language, then:"
+        " batchproc reprocess --tenant acme --failure-code missing_language\n"
     ), "a job of the others waits"
 
 
-def test_a_rejected_path_is_named_once(shell: Shell, tmp_path: Path) -> None:
+def test_an_import_tells_of_a_bad_scan_what_the_summary_of_a_run_tells(
+    shell: Shell, connection: Conn, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.pdf").write_bytes(b"broken")
+    failed(shell, connection, tmp_path / "broken.pdf", "unreadable_file")
+    job = {"tenant": "acme", "job_id": 1, "document_id": 1, "jobs": 1, "state": "discarded"}
+    shell.json("import", str(tmp_path), "--tenant", "acme")
+    assert shell.err == f"1 had failed as unreadable_file and gets no job: {advice('unreadable_file', job)}\n"
+    (tmp_path / "conf.yaml").write_text("run: {accept_codes: [unreadable_file]}\n")
+    shell.json("--conf", str(tmp_path / "conf.yaml"), "import", str(tmp_path / "broken.pdf"), "--tenant", "acme")
+    assert shell.err == "", "nobody wants to hear of it"
+
+
+def test_each_rejected_file_is_a_line_with_its_path_once_and_there_is_a_total(shell: Shell, tmp_path: Path) -> None:
     assert shell.run("import", str(tmp_path / "gone"), "--tenant", "acme") == 1
-    assert shell.err.startswith(f"rejected {tmp_path}/gone: source_missing: ")
-    assert shell.err.count(str(tmp_path)) == 1
+    assert shell.err == f"rejected {tmp_path}/gone: source_missing: No such file or directory\n"
+
+    scans, elsewhere, archive = tmp_path / "scans", tmp_path / "elsewhere", tmp_path / "archive"
+    for folder in (scans, elsewhere, archive):
+        folder.mkdir()
+    for name in ("a", "b", "c"):
+        (scans / name).write_bytes(name.encode())
+    (elsewhere / "d").write_bytes(b"d")
+    (scans / "d").symlink_to(elsewhere / "d")
+    (scans / "e").symlink_to("nothing")
+    rejected = [
+        *(f"rejected {scans}/{name}: outside_roots" for name in ("a", "b", "c")),
+        f"rejected {scans}/d: outside_roots: it leads to {elsewhere}/d",
+        f"rejected {scans}/e: source_missing: No such file or directory",
+        "5 paths rejected: outside_roots 4, source_missing 1",
+    ]
+    (tmp_path / "conf.yaml").write_text(f"storage: {{roots: [{archive}]}}\n")
+    assert shell.run("--conf", str(tmp_path / "conf.yaml"), "import", str(scans), "--tenant", "acme") == 1
+    *told, remedy, of_links = shell.err.splitlines()
+    assert told == rejected
+    assert remedy == (
+        f"outside_roots: a file has to lie below storage.roots ({archive}): import it from there, or add its root to"
+        " the settings"
+    )
+    assert of_links.startswith(
+        "outside_roots: a link may lead neither out of the folder that it was found in nor out of"
+    )
+
+    assert shell.run("import", str(scans), "--tenant", "acme") == 1
+    link, missing, total, remedy = shell.err.splitlines()
+    assert [link, missing] == [rejected[3], rejected[4]]
+    assert total == "2 paths rejected: outside_roots 1, source_missing 1"
+    assert remedy.startswith("outside_roots: a link may not lead out of the folder that is imported")
+
+
+def test_folders_that_an_import_leaves_out_are_counted_once(shell: Shell, tmp_path: Path) -> None:
+    scans = tmp_path / "scans"
+    for folder in ("2024/05", "2025", ".trash"):
+        (scans / folder).mkdir(parents=True)
+    (scans / "link").symlink_to(tmp_path)
+    (scans / "a.pdf").write_bytes(b"a")
+    (scans / "2024" / "b.pdf").write_bytes(b"b")
+    assert shell.run("import", str(scans), "--tenant", "acme") == 0
+    assert shell.err == "2 folders left out; with -r all files below them are taken, too\n"
+    assert shell.run("import", str(scans / "2025"), str(scans / "2024"), "--tenant", "acme") == 0
+    assert shell.err == "1 folder left out; with -r all files below it are taken, too\n"
+    assert shell.run("import", "-q", str(scans), "--tenant", "acme") == 0
+    assert shell.err == "", "no warning"
+    assert shell.run("import", "-r", str(scans), "--tenant", "acme") == 0
+    assert shell.err == "", "none is"
+    assert shell.run("import", str(scans / "2024" / "05"), "--tenant", "acme") == 0
+    assert shell.err == "nothing to import: the folders hold no files\n"
 
 
 def test_the_confidence_is_listed_and_documents_are_chosen_by_their_code(

@@ -37,7 +37,7 @@ class JobShell(Shell):
     """Two tenants: acme with four ``t_quick`` jobs (1 to 4), beta with one (5)."""
 
     def __init__(self, bench: Bench, capture: pytest.CaptureFixture[str], conf: Path) -> None:
-        super().__init__(bench.url, capture, before=["--conf", conf, "jobs"])
+        super().__init__(bench.url, capture, codes=(0, 1), before=["--conf", conf, "jobs"])
         self.bench, self.conf = bench, conf
         conf.write_text(json.dumps({"handlers": HANDLERS}))
         self.acme, self.beta = bench.tenant("acme"), bench.tenant("beta")
@@ -82,8 +82,76 @@ def test_jobs_named_by_their_ids_are_told_one_by_one(shell: JobShell) -> None:
     assert shell.states() == ["available", "completed", "cancelled", "discarded", "available"]
     code, out, err = shell.said("cancel", "2", "99")
     assert code == 2
-    assert out == "job 2: left as it is: only jobs that wait or run can be cancelled, this one is completed\n"
+    assert out == "job 2: is completed already, and left so: only jobs that wait or run can be cancelled\n"
     assert err == "batchproc: there is no job 99: see: batchproc jobs list\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "was", "outcome", "said", "code"),
+    [
+        ("cancel", "available", "cancelled", "cancelled", 0),
+        ("cancel", "cancelled", "cancelled_already", "is cancelled already", 0),
+        ("cancel", "discarded", "discarded", "is discarded already, and left so: only jobs that wait or run", 1),
+        ("cancel", "completed", "completed", "is completed already, and left so: only jobs that wait or run", 1),
+        ("discard", "available", "discarded", "given up on", 0),
+        ("discard", "discarded", "discarded_already", "is discarded already", 0),
+        ("discard", "cancelled", "cancelled", "is cancelled already, and left so: only jobs that wait", 1),
+        ("discard", "completed", "completed", "is completed already, and left so: only jobs that wait", 1),
+        ("retry", "discarded", "retried", "waits again", 0),
+        ("retry", "available", "available", "is available, and left so: only discarded and cancelled jobs", 1),
+        ("retry", "completed", "completed", "is completed already, and left so: only discarded and cancelled", 1),
+        ("prioritise", "available", "prioritised", "moved", 0),
+        ("prioritise", "discarded", "discarded", "is discarded already, and left so: only jobs that wait", 1),
+    ],
+)
+def test_the_answer_says_what_this_command_did_and_the_exit_code_whether_it_is_so(
+    shell: JobShell, command: str, was: str, outcome: str, said: str, code: int
+) -> None:
+    if was != "available":
+        shell.ended(1, state=was, code="unreadable_file" if was == "discarded" else None)
+    dry = shell.json(command, 1, "--dry-run")
+    assert outcomes(dry) == [(1, outcome)]
+    found, out, err = shell.said(command, 1)
+    assert (found, out[: 7 + len(said)], err) == (code, f"job 1: {said}", "")
+    if outcome == was or outcome.endswith("_already"):
+        assert shell.states()[0] == was
+        found, out, _ = shell.said(command, 1, "--json")
+        assert (found, outcomes(json.loads(out))) == (code, [(1, outcome)])
+
+
+def test_what_has_its_place_already_is_not_said_to_be_moved(shell: JobShell) -> None:
+    assert shell.said("prioritise", "1", "--priority", "2")[:2] == (0, "job 1: moved\n")
+    assert shell.said("prioritise", "1", "--priority", "2")[:2] == (0, "job 1: has that place already\n")
+    code, out, _ = shell.said("prioritise", "--tenant", "acme", "--priority", "2")
+    assert (code, out) == (0, "3 jobs prioritised\n1 had that place already\n")
+
+
+@pytest.mark.parametrize("command", ["list", "retry", "cancel", "discard", "prioritise"])
+def test_a_kind_that_nobody_knows_is_told(shell: JobShell, command: str) -> None:
+    code, out, err = shell.said(command, "--kind", "bugg")
+    assert (code, out, err) == (2, "", "batchproc: there is no kind 'bugg': see: batchproc kinds list\n")
+    # One that no node and no settings know, but that jobs are of, though they are over.
+    shell.ended(1, 2, 3, 4, 5)
+    shell.sql("update batchproc.processing_jobs set kind = 'nobodys'")
+    assert shell.said(command, "--kind", "nobodys", *([] if command == "list" else ["--dry-run"]))[0] == 0
+
+
+def test_errors_that_are_alike_stand_once(shell: JobShell) -> None:
+    job = shell.bench.enqueue(shell.acme, "t_quick")
+    for number, told in enumerate(("no scan", "no scan", "no scan", "no disk", "no scan"), 1):
+        shell.bench.connection.execute(
+            b"insert into batchproc.job_attempts (claim_id, job_id, tenant_id, number, node_id, started_at, ended_at,"
+            b" seconds, outcome, error_type, detail) values (gen_random_uuid(), %s, %s, %s, gen_random_uuid(), now(),"
+            b" now() + make_interval(secs => %s), 1, 'failed', 'OSError at a.py:3', %s)",
+            [job, shell.acme, number, number, told],
+        )
+    lines = shell.lines("show", job)
+    assert lines[-3:] == [
+        " 1 to 3: OSError at a.py:3: no scan",
+        " 4: OSError at a.py:3: no disk",
+        " 5: OSError at a.py:3: no scan",
+    ]
+    assert [line.split()[0] for line in lines[-8:-3]] == ["1", "2", "3", "4", "5"], "what each took"
 
 
 def test_a_filter_chooses_what_a_listing_with_it_shows(shell: JobShell) -> None:
@@ -233,9 +301,10 @@ def test_a_dry_run_of_ids_says_of_each_what_would_become_of_it(shell: JobShell) 
     assert (code, err) == (2, "batchproc: there is no job 99: see: batchproc jobs list\n")
     assert [line.split(",")[0] for line in out.splitlines()] == [
         "job 1: would be retried",
-        "job 2: left as it is: only discarded and cancelled jobs can be retried",
-        "job 3: left as it is: only discarded and cancelled jobs can be retried",
+        "job 2: is completed already",
+        "job 3: is available",
     ]
+    assert shell.said("retry", "1", "2", "--dry-run")[0] == 0, "nothing was to be changed"
     assert shell.said("cancel", "3", "--dry-run")[1] == "job 3: would be cancelled\n"
     dry = shell.json("cancel", "2", "3", "--dry-run")
     assert (outcomes(dry), dry["dry_run"], dry["outcomes"]) == ([(2, "completed"), (3, "cancelled")], True, {})
@@ -248,7 +317,7 @@ def test_a_cancel_of_ids_says_how_to_take_it_back_and_what_was_cancelled_already
     *told, back = out.splitlines()
     assert told == ["job 3: cancelled", "job 4: cancelled"]
     again = shell.said("cancel", "3")
-    assert again[:2] == (0, "job 3: left as it is: cancelled already\n")
+    assert again[:2] == (0, "job 3: is cancelled already\n")
     words = back.removeprefix("to take that back: batchproc jobs ").split()
     assert shell.json(*words)["outcomes"] == {"retried": 2}
 
@@ -291,7 +360,7 @@ def test_giving_up_fails_the_document_that_has_no_text_and_says_who_did_it(shell
 
 
 def test_a_job_that_goes_first_is_run_first(shell: JobShell) -> None:
-    assert shell.json("prioritise", "3", "--lane", "bulk")["outcomes"] == {"prioritised": 1}
+    assert shell.json("prioritise", "3", "--lane", "bulk")["outcomes"] == {"prioritised_already": 1}
     assert shell.json("prioritise", "4")["outcomes"] == {"prioritised": 1}
     assert shell.json("prioritise", "5", "--lane", "interactive")["outcomes"] == {"prioritised": 1}
     placed = shell.bench.rows("select priority, lane from batchproc.processing_jobs where job_id >= 3 order by job_id")

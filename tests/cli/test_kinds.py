@@ -161,13 +161,37 @@ def test_a_rate_by_a_person_is_shown_and_taken_back(known: Command) -> None:
     assert (taken_back["rate"], taken_back["burst"], taken_back["max_running"]) == (None, None, 3)
 
 
+def test_a_person_reads_what_a_change_changed_and_nothing_else(known: Command) -> None:
+    def told(*arguments: str) -> list[str]:
+        return [" ".join(line.split()) for line in known("kinds", "set", "t_quick", *arguments).out.splitlines()]
+
+    assert told("--pause", "--reason", "until Monday") == [
+        "kind t_quick",
+        "paused yes (before: no)",
+        "paused_reason until Monday (before: -)",
+    ]
+    assert told("--limit", "8", "--rate", "600/m", "--burst", "20") == [
+        "kind t_quick",
+        "max_running 8 (before: -)",
+        "rate 10/s, burst 20 (before: -)",
+    ]
+    assert told("--limit", "8") == ["kind t_quick", "as it was before"]
+    assert told("--unlimited") == ["kind t_quick", "max_running - (before: 8)"]
+    assert told("--unlimited", "--resume") == [
+        "kind t_quick",
+        "paused no (before: yes)",
+        "paused_reason - (before: until Monday)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["t_quick", "--unlimited", "--limit", "3"], "--unlimited and --limit exclude each other"),
         (["t_nobodys", "--pause"], "there is no kind 't_nobodys': see: batchproc kinds list"),
         (["t_quick", "--pause", "--resume"], "--pause and --resume exclude each other"),
         (["t_quick", "--reason", "why"], "--reason tells why a kind is paused: give it together with --pause"),
-        (["t_quick"], "nothing was asked for: give --pause, --resume, --limit or --rate"),
+        (["t_quick"], "nothing was asked for: give --pause, --resume, --limit, --unlimited or --rate"),
         (["t_quick", "--limit", "many"], "--limit must be a number of jobs, or none"),
         (["t_quick", "--limit", "-1"], "--limit must be a number of jobs, or none"),
         (["t_quick", "--rate", "fast"], "--rate must be jobs per time such as 10/s, 600/m, 1000/h or 50/d, or none"),
@@ -180,6 +204,34 @@ def test_what_cannot_be_set_is_one_clear_line(known: Command, arguments: list[st
 
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
+
+
+def test_a_kind_is_forgotten_that_nobody_has_any_more(known: Command, database_url: str) -> None:
+    def told() -> tuple[int, str]:
+        ran = known("kinds", "forget", "t_past")
+        return ran.code, (ran.out or ran.err).removeprefix("batchproc: ")
+
+    assert told() == (2, "there is no kind 't_past': see: batchproc kinds list; a kind is known from the first run with"
+                         " its handler on\n")  # fmt: skip
+    with connect(database_url) as connection:
+        connection.execute(b"insert into batchproc.kinds (kind) values ('t_past')")
+        node = NodeStore("batchproc", uuid4(), {"t_past": KindSpec("t_past")})
+        node.join(connection, NodeFacts(node.node_id, "host", 1, 2, ("t_past",), ("eng",), "5.5", "0.1"), 30.0)
+        code, text = told()
+        assert (code, text.split(":")[0]) == (2, "a node that runs knows kind t_past")
+        node.leave(connection)
+        known("enqueue", "t_past", "--tenant", "acme", "--force")
+        connection.execute(
+            b"update batchproc.processing_jobs set state = 'completed', finished_at = now() where kind = 't_past'"
+        )
+        code, text = told()
+        assert (code, text.split(":")[0]) == (2, "jobs are of kind t_past")
+        assert "t_past" in known("kinds", "list").out
+        connection.execute(b"delete from batchproc.processing_jobs where kind = 't_past'")
+    assert told() == (0, "kind t_past is forgotten\n")
+    assert "t_past" not in known("kinds", "list").out
+    here = known("kinds", "forget", "ocr")
+    assert (here.code, "these settings have a handler of kind ocr" in here.err) == (2, True)
 
 
 def test_what_cannot_be_stored_of_a_reason_is_left_out(known: Command) -> None:

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from loguru import logger
 
 from batchproc import log
+from batchproc.cli import main
+from batchproc.cli import run as run_command
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.shown_text import one_line, redact
 
@@ -45,6 +47,23 @@ def log_failure(message: str) -> None:
         fail(message)
     except ValueError:
         logger.exception("job failed")
+
+
+def test_a_run_shows_its_log_only_where_the_pages_say_so(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(log, "setup", lambda *_, stderr, **__: told.append(stderr))
+    monkeypatch.setattr(run_command, "_run_node", lambda *_: 0)
+    lines = ["run", "run -q", "run -v", "-v run", "run --once", "run --forever", "status"]
+    assert [main.run(["--database", database_url, *line.split()]) for line in lines] == [0] * len(lines)
+    assert dict(zip(lines, told, strict=True)) == {
+        "run": False,
+        "run -q": False,
+        "run -v": True,
+        "-v run": True,
+        "run --once": True,
+        "run --forever": True,
+        "status": True,
+    }
 
 
 def test_human_line_has_time_level_message_and_what_is_bound(capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,14 +6,17 @@ import ast
 import io
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
 import pytest
 from rich.cells import cell_len
 
-from batchproc.cli import main, messages, output, why
+from batchproc.cli import main, messages, output, reprocess, why
 from batchproc.cli.messages import confirm, say, wrapped
+from batchproc.ops.estimates import Estimate
+from batchproc.ops.reprocessing import Reprocessed
 from batchproc.ops.why import Answer, Reason
 from tests.cli.documentation import REPO
 from tests.cli.test_terminal import Terminal, terminal
@@ -27,9 +30,9 @@ TOLD = [
         ["batchproc documents show 8"],
     ),
     (
-        "1,234 had failed (unreadable_file 1,200) and get no job; when the reason is gone:"
-        " batchproc reprocess --failure-code unreadable_file",
-        ["batchproc reprocess --failure-code unreadable_file"],
+        "1234 had failed as out_of_memory and get no job: split the document, or raise pool.memory_limit_mb, then:"
+        " batchproc reprocess --failure-code out_of_memory",
+        ["batchproc reprocess --failure-code out_of_memory"],
     ),
     (
         "tenant müller: the password file /etc/keys cannot be used: give it another:"
@@ -158,3 +161,43 @@ def test_all_that_is_said_on_stderr_goes_the_same_way() -> None:
                     if "err" in named and "nl" not in named:
                         elsewhere.append(f"{file.name}: {ast.unparse(call)}")
     assert elsewhere == ["main.py: partial(click.echo, error.format_message(), err=True)"]
+
+
+def test_a_sentence_on_stdout_is_broken_between_words_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text, _ in TOLD:
+        output.print_broken(text)
+    assert capsys.readouterr().out.splitlines() == [text for text, _ in TOLD], "elsewhere it is one line"
+    monkeypatch.setattr(output, "screen_width", lambda: 80)
+    for text, _ in TOLD:
+        output.print_broken(text)
+    assert capsys.readouterr().out.splitlines() == [line for text, _ in TOLD for line in wrapped(text, 80)]
+
+    done = Reprocessed(selected=12, queued_otherwise=1, differs_in=Counter(languages=1, mode=1), campaign_id=7)
+    estimate = Estimate(pages=0, pages_unknown=0, worker_seconds=None, workers=1, seconds=None)
+    reprocess._print(done, estimate, dry_run=False, pilot=False, as_json=False)
+    assert [line for line in capsys.readouterr().out.splitlines() if cell_len(line) > 80] == []
+
+
+def test_every_sentence_on_stdout_goes_that_way() -> None:
+    """What is printed by click itself is no sentence: a heading, a line of what was broken, or what is to be read by
+    a program."""
+    elsewhere = []
+    for file in sorted((REPO / "batchproc" / "cli").rglob("*.py")):
+        for call in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "click.echo" and is_sentence(call.args[:1]):
+                elsewhere.append(f"{file.name}: {ast.unparse(call)}")
+    # It brings its own lines.
+    assert elsewhere == ["document_revisions.py: click.echo(_described(past))"]
+
+
+def is_sentence(told: list[ast.expr]) -> bool:
+    """An f-string of some words, or what a function here makes; not with a line break, which headings have."""
+    match told:
+        case [ast.JoinedStr(values)]:
+            words = "".join(str(part.value) if isinstance(part, ast.Constant) else " it " for part in values)
+            return len(words.split()) > 3 and "\n" not in words
+        case [ast.Call(ast.Name(name))]:
+            return name.startswith("_")
+    return False

@@ -87,7 +87,8 @@ def test_a_failed_job_shows_its_traceback_log_time_and_memory(
 
     shown = ran(database_url, tmp_path, "run", "--once", str(job))
 
-    assert f"job {job} t_fail: failed (transient) internal_error: ValueError at job_handlers.py" in shown.out
+    failed = rf"job {job} t_fail: failed \(transient\) internal_error after \d+ m?s: ValueError at job_handlers.py"
+    assert re.search(failed, shown.out)
     assert re.search(r"\d m?s of processor time, at most", shown.out)
     assert "of 2048 MB of memory" in shown.out
     assert shown.err.count("ValueError: always") == 1
@@ -104,13 +105,15 @@ def test_a_declared_failure_shows_its_code_detail_and_what_to_do_without_a_trace
     for number, shown in enumerate(
         (ran(database_url, tmp_path, "run", "--once", "1"), batchproc("run", "--once", "2", "--in-process")), start=1
     ):
-        assert f"job {number} t_declared: failed (permanent) no_luck: Failure at job_handlers.py" in shown.out
-        assert "; page 3 of 7 after" in shown.out
+        assert f"job {number} t_declared: failed (permanent) no_luck after " in shown.out
+        assert re.search(
+            r" no_luck after \d+ m?s: Failure at job_handlers.py:\d+; page 3 of 7$", shown.out, re.MULTILINE
+        )
         assert f"acme: 1 job failed: no_luck: see: batchproc jobs show {number}" in shown.out
         assert "Traceback" not in shown.out + shown.err
     later = batchproc("run", "--once", "3", "--in-process")
-    assert "not_yet: Failure at job_handlers.py" in later.out
-    assert "; its volume is on its way after" in later.out
+    assert re.search(r"not_yet after \d+ m?s: Failure at job_handlers.py", later.out)
+    assert "; its volume is on its way\n" in later.out
     assert "it will be tried again: batchproc why 3 tells when" in later.out
     assert "Traceback" not in later.out + later.err
 
@@ -142,6 +145,15 @@ def test_a_result_shows_its_letters_and_cannot_break_its_line() -> None:
     assert "[[[" in outcome_line(claim, Completed("[" * 100_000 + "]" * 100_000), 0.0), "too deep to be read"
 
 
+def test_where_no_job_is_due_that_is_said_with_the_one_that_is_next(batchproc: Command) -> None:
+    batchproc("tenants", "add", "acme")
+    job = batchproc("enqueue", "t_gone", "--tenant", "acme", "--json").json["job_id"]
+    tried = batchproc("run", "--once").out
+    assert re.search(r"^1 attempt in [\d.]+ m?s; ", tried, re.MULTILINE)
+    none = batchproc("run", "--once").out
+    assert re.match(rf"no job is due; the next, job {job} t_gone of acme, is in [\d.]+ \S+: ", none)
+
+
 def test_where_nothing_is_claimed_because_somebody_paused_it_that_is_told(batchproc: Command) -> None:
     batchproc("tenants", "add", "acme")
     batchproc("tenants", "add", "beta")
@@ -158,9 +170,9 @@ def test_where_nothing_is_claimed_because_somebody_paused_it_that_is_told(batchp
 
     in_process = batchproc("run", "--once", "--in-process")
     assert (in_process.code, in_process.out) == (0, f"no job is due\n{told}")
-    assert batchproc("run", "--once").out.startswith(told)
-    assert batchproc("run", "--kind", "t_echo", "--json").json["paused"] == [
-        {"tenant": "beta", "kind": None, "reason": None, "jobs": 1}
+    assert batchproc("run", "--once").out.startswith(f"no job is due\n{told}")
+    assert batchproc("run", "--kind", "t_echo", "--json").json["kept"] == [
+        {"by": "paused", "tenant": "beta", "kind": None, "campaign_id": None, "reason": None, "jobs": 1}
     ]
     assert "paused" not in batchproc("run", "--once", "1").out, "one job by its id runs nevertheless"
 
@@ -172,7 +184,7 @@ def test_what_a_brake_has_paused_is_told_once(bench: Bench) -> None:
         b" values ('t_quick', true, 'no_luck', 'five in a row', now())"
     )
     report = bench.run()
-    assert ([braked.kind for braked in report.braked], report.paused, report.left) == (["t_quick"], (), 1)
+    assert ([braked.kind for braked in report.braked], report.kept, report.left) == (["t_quick"], (), 1)
 
 
 def test_of_a_job_whose_worker_was_killed_the_memory_is_known(batchproc: Command) -> None:

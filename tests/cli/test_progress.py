@@ -15,7 +15,7 @@ from batchproc.cli.progress import ProgressLine
 from batchproc.core.errors import EnvironmentFault
 from batchproc.engine.counts import Counts
 from batchproc.engine.run_report import Begun
-from batchproc.ops.run_ahead import RunLook
+from batchproc.ops.run_ahead import RunLook, Silent
 from batchproc.queue.inspection_run import Due, Retries
 from tests.engine.running import HANDLERS, bench_on
 from tests.waiting import wait_until
@@ -72,6 +72,23 @@ def test_a_run_that_only_waits_says_what_for() -> None:
     assert line_of(ahead(1, 3, 2, 5.0), counts, begun) == working
 
 
+def test_a_run_that_waits_for_a_dead_node_or_for_languages_says_so() -> None:
+    counts, begun = Counts(completed=12, discarded=1), (0.0, 1.0)
+
+    def told(due: Due, later: Retries | None = None, **waits: Any) -> str:
+        return line_of(RunLook(due, later or Retries(0, None), None, **waits), counts, begun)
+
+    silent = Silent(2, 1, gone=False, seconds=22.4)
+    assert told(Due(0, 2), silent=silent) == "12 done, 1 discarded, 2 of a node silent so far, taken back in up to 23 s"
+    gone = Silent(3, 2, gone=True, seconds=6.1)
+    assert told(Due(0, 0), silent=gone) == "12 done, 1 discarded, 3 of nodes gone, taken back in up to 7 s"
+    assert told(Due(0, 0), silent=gone._replace(seconds=0.0)).endswith("3 of nodes gone, being taken back")
+    both = told(Due(0, 0), Retries(1, 4.2), silent=Silent(3, 2, gone=True, seconds=6.1))
+    assert both == "12 done, 1 discarded, 3 of nodes gone, taken back in up to 7 s, a retry in 5 s"
+    lacking = told(Due(1, 0), unserved=8.2)
+    assert lacking == "12 done, 1 discarded, 1 waits for languages that no node has, given up in 9 s"
+
+
 def test_no_rate_is_told_of_what_nobody_has_seen() -> None:
     assert line_of(ahead(2, 40), Counts(completed=20), (0.0, 1.0)) == "20 done, 2 running, 40 wait"
     assert line_of(ahead(1, 0), Counts(completed=5)) == "5 done, 1 running, 0 wait", "no half a job a second"
@@ -83,12 +100,15 @@ def test_where_the_line_is_too_long_what_matters_least_is_left_out(monkeypatch: 
     counts = Counts(completed=1_000_000, discarded=12_345)
     long = ahead(1000, 1_000_000, 1000, 40.0, 43_500.0)
     wide = line_of(long, counts)
-    assert wide == "1000000 done, 12345 discarded, 1000000 wait, about 12 h 05 min left"
+    assert wide == "1000000 done, 12345 discarded, 1000000 wait, a retry in 40 s"
     assert cell_len(wide) < 80
     few = line_of(ahead(2, 40, 2, 40.0, 40.0), Counts(completed=12, discarded=1), (0.0, 10.0))
-    assert few == "12 done, 1 discarded, 2 running, 40 wait, 2 to be tried again, about 40 s left"
+    assert few == "12 done, 1 discarded, 2 running, 40 wait, 2 to be tried again, the next in 40 s"
+    unhurried = line_of(ahead(1000, 1_000_000, left=43_500.0), counts)
+    assert unhurried == "1000000 done, 12345 discarded, 1000 running, 1000000 wait"
     monkeypatch.setattr("batchproc.cli.progress.terminal_width", lambda: 40)
-    assert line_of(long, counts) == "1000000 done, 1000000 wait"
+    assert line_of(long, counts) == "1000000 done, a retry in 40 s", "what the run waits for goes last"
+    assert line_of(ahead(1000, 1_000_000, left=43_500.0), counts) == "1000000 done, 1000000 wait"
     monkeypatch.setattr("batchproc.cli.progress.terminal_width", lambda: 300)
     assert line_of(long, counts) == wide, "at most as long as on a usual terminal"
 

@@ -122,11 +122,61 @@ def test_a_retry_changes_no_report_but_says_that_it_happened(bench: Bench, shell
         assert after[key] == before[key], key
     assert [(kind["discarded"], kind["retried"]) for kind in after["kinds"]] == [(3, 1)]
     assert (before["retried_since"], after["retried_since"]) == (0, 1)
-    assert [group["jobs"] for group in after["failures"]] == [2]
+    [was], [now] = before["failures"], after["failures"]
+    assert [example["now"] for example in now["examples"]] == ["available", None, None]
+    assert now | {"examples": was["examples"]} == was, "what failed, and with what, stays in the report of that night"
     assert shell.run("report") == 0
-    told = "1 job of those given up on has been retried since: what came of that is told elsewhere"
+    told = f"retried since: 1 of the jobs given up on; what came of it: batchproc jobs show {jobs[0]}"
     assert told in shell.out.splitlines()
+    assert len(told) <= 80
     assert re.search(r"^given up on +3$", shell.out, re.MULTILINE)
+
+
+def test_a_report_keeps_a_failure_whatever_became_of_its_job(bench: Bench, shell: Shell, tmp_path: Path) -> None:
+    tenant = bench.tenant("acme")
+    [[document]] = bench.rows(
+        "insert into batchproc.documents (tenant_id, root, path, sha256, bytes) values (%s, '/', 'a.pdf', %s, 1)"
+        " returning document_id",
+        tenant,
+        b"s" * 32,
+    )
+    job = bench.enqueue(tenant, "t_declared", document_id=document)
+    night = bench.run().run_id
+    failed = f"    job {job} t_declared document {document} a.pdf (page 3 of 7)"
+    told = f"retried since: 1 of the jobs given up on; what came of it: batchproc jobs show {job}"
+
+    def report() -> list[str]:
+        assert shell.run("report", night) == 0
+        assert re.search(r"^given up on +1$", shell.out, re.MULTILINE)
+        assert "What to look at" in shell.out
+        [line] = [line for line in shell.out.splitlines() if line.startswith("    job ")]
+        return [line, *(line for line in shell.out.splitlines() if line == told)]
+
+    assert report() == [failed]
+    for command, now in (("retry", "available"), ("discard", "discarded, given_up")):
+        assert shell.run("jobs", command, job) == 0
+        assert report() == [f"{failed}; now {now}", told]
+    page = tmp_path / "night.html"
+    assert shell.run("report", night, "--html", page) == 0
+    assert f"{told}.</p>" in page.read_text()
+    assert "(page 3 of 7); now discarded, given_up</li>" in page.read_text()
+    # In another run.
+    bench.rows("update batchproc.processing_jobs set run_id = %s, failure_code = 'no_luck' returning 1", night + 1)
+    assert report() == [f"{failed}; now discarded, no_luck", told]
+    bench.rows("update batchproc.processing_jobs set state = 'completed', failure_code = null returning 1")
+    assert report() == [f"{failed}; now completed", told]
+
+
+def test_a_night_that_may_do_one_job_is_none_of_those_in_which_somebody_looked(bench: Bench, shell: Shell) -> None:
+    acme = bench.tenant("acme")
+    for _ in range(2):
+        bench.enqueue(acme, "t_quick")
+    night = bench.run(RunOptions(workers=1, max_jobs=1))
+    looked = bench.run(RunOptions(workers=1, once=True))
+    assert [run.counts.claimed for run in (night, looked)] == [1, 1]
+    assert shell.json("report")["subject"]["id"] == night.run_id
+    listed = shell.json("report", "--list")["runs"]
+    assert [(run["run_id"], run["single"]) for run in listed] == [(looked.run_id, True), (night.run_id, False)]
 
 
 def test_what_a_handler_said_is_cut_and_on_a_terminal_a_path_is_cut_to_fit(
@@ -163,7 +213,7 @@ def test_what_was_pruned_is_said_to_be_missing(bench: Bench, shell: Shell) -> No
     bench.rows("delete from batchproc.processing_jobs where job_id = any(%s) returning 1", jobs[:3])
     assert shell.json("report")["subject"]["pruned"] == 3
     shell.run("report")
-    assert "3 of its attempts have been pruned" in shell.out
+    assert "3 of its attempts have been pruned, and are not counted here" in shell.out
     assert sum(row["completed"] for row in shell.json("usage")["usage"]) == 4
 
 

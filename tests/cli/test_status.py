@@ -107,13 +107,33 @@ def test_a_manual_run_silences_no_alarm(bench: Bench, batchproc: Command) -> Non
     assert batchproc("status", "--lane", "bulk").code == 2
 
 
+def test_jobs_that_wait_behind_a_silent_cron_are_heard_of(bench: Bench, batchproc: Command) -> None:
+    acme = bench.tenant("acme")
+    bench.enqueue(acme, "nobody_has_it")
+    assert batchproc("run").code == 0
+    unserved = batchproc("status", "--check")
+    assert unserved.code == 1
+    assert unserved.out.startswith("WARNING - no run of late had a handler for what waits: 1 nobody_has_it job: ")
+    assert batchproc("status", "--check", "--json").json["without_handler"] == {"nobody_has_it": 1}
+
+    bench.connection.execute("update batchproc.processing_jobs set kind = 't_quick'")
+    batchproc("kinds", "set", "t_quick", "--pause")
+    batchproc("kinds", "set", "t_echo", "--limit", "0")
+    bench.enqueue(acme, "t_echo")
+    assert batchproc("run").code == 0
+    kept = batchproc("status", "--check")
+    assert kept.code == 0
+    assert "2 jobs wait for somebody: kind t_echo has a limit of 0 (1), kind t_quick is paused (1) | " in kept.out
+
+
 def test_a_check_has_json_too(batchproc: Command) -> None:
     checked = batchproc("status", "--check", "--json")
     assert checked.code == 2
     assert checked.json["status"] == "critical"
     assert list(checked.json) == [
         "status", "code", "text", "last_success_run", "last_success_at", "success_age_seconds", "last_run",
-        "last_exit_code", "going", "waiting", "longest_wait_seconds", "braked", "max_age_seconds",
+        "last_exit_code", "going", "waiting", "longest_wait_seconds", "braked", "without_handler", "kept", "kept_by",
+        "max_age_seconds",
     ]  # fmt: skip
 
 

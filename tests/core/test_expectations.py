@@ -60,6 +60,12 @@ def test_such_a_night_is_worth_the_time_in_which_it_claims() -> None:
     assert [expected.windows({"ocr": 1}, workers=4, length=30, claiming=time) for time in (0.0, -1.0)] == [None, None]
 
 
+def test_a_window_that_is_mostly_its_end_tells_nothing_of_a_night() -> None:
+    expected = seen(ocr=[0.5])
+    assert expected.windows({"ocr": 26}, workers=1, length=31, claiming=1) is None
+    assert expected.windows({"ocr": 26}, workers=1, length=61, claiming=31) == 26
+
+
 def test_kinds_that_do_not_fit_are_left_out_and_unknown_ones_are_as_the_others() -> None:
     expected = seen({"huge": Usual(1, 7200.0)}, ocr=[10.0] * 10)
     assert expected.windows({"huge": 5}, workers=1, length=3600, claiming=3600) is None

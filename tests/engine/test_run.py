@@ -14,7 +14,9 @@ from batchproc.core.errors import UsageError
 from batchproc.core.job import KindSpec, Lane, NewJob
 from batchproc.core.outcome import ErrorClass, Failed
 from batchproc.database import connect
+from batchproc.engine.ending import declared
 from batchproc.engine.node import RunOptions
+from batchproc.handlers.errors import Failure
 from tests.engine.running import Bench, alive, only
 from tests.waiting import wait_until
 
@@ -117,8 +119,14 @@ def test_a_job_that_cannot_be_done_is_discarded_with_its_code(
     shown = bench.job(job)
     assert (shown["state"], shown["failure_code"], len(shown["attempts"])) == ("discarded", code, attempts)
     assert shown["attempts"][-1]["error_class"] == error_class
+    if kind == "t_undeclared":
+        assert shown["attempts"][-1]["detail"] == "undeclared failure code never_heard_of"
     assert report.counts.codes == {code: 1}
     assert report.exit_code == 1
+
+
+def test_an_undeclared_code_that_is_no_name_is_not_stored() -> None:
+    assert declared(KindSpec("work"), Failure("Dear Mr Smith")).detail == "undeclared failure code"
 
 
 def test_accepted_codes_do_not_make_the_run_fail(bench: Bench) -> None:

@@ -22,7 +22,7 @@ from batchproc.engine.counts import Counts
 from batchproc.engine.node import RunOptions, RunReport
 from batchproc.engine.stop import Stop
 from batchproc.engine.window import LEAVING, Window, WindowWatch, patience, window_until
-from batchproc.queue.nights import Paused
+from batchproc.queue.nights import Kept
 from tests.engine.running import Bench, settings
 from tests.faults.command import started_run
 from tests.waiting import wait_until
@@ -164,7 +164,7 @@ def test_a_run_for_ever_goes_on_until_the_end_of_its_window(bench: Bench) -> Non
 
     assert (report.counts.completed, report.left) == (1, 1)
     assert not report.window_ended, "it was done before, and what is left had nothing of the window"
-    assert report.paused == (Paused("paused", None, None, 1),)
+    assert report.kept == (Kept("paused", "paused", None, None, None, 1),)
 
 
 @pytest.mark.long

@@ -163,7 +163,7 @@ def test_it_can_be_off_and_a_job_run_once_stops_nothing(bench: Bench) -> None:
     tenant = bench.tenant("acme")
     jobs = [bench.enqueue(tenant, "b_missing", {"file": "/nowhere"}) for _ in range(25)]
 
-    once = run(bench, brake=1, options=RunOptions(workers=1, max_jobs=1))
+    once = run(bench, brake=1, options=RunOptions(workers=1, once=True))
     by_id = run(bench, brake=1, options=RunOptions(workers=1, job_id=jobs[-1]))
     off = run(bench, brake="off")
 

@@ -10,7 +10,7 @@ import pytest
 from batchproc.core.brake import ENVIRONMENT_CODES
 from batchproc.core.failure_codes import BAD_CONTENT, known_codes
 from batchproc.handlers import registry
-from batchproc.ops.advice import advice, brake_advice, tried_advice
+from batchproc.ops.advice import advice, brake_advice, found_again_advice, tried_advice
 from batchproc.settings import Settings
 from tests.cli.documentation import problem_with
 from tests.cli.test_config import keys_of
@@ -111,3 +111,13 @@ def test_a_file_is_mended_where_it_was_tried_with_a_tenant_by_the_tenant_and_els
 def test_where_nothing_can_be_said_of_a_tried_file_nothing_is() -> None:
     assert tried_advice("no_date", "acme") is None
     assert tried_advice("no_date", None) is None
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_an_import_has_found_again_is_offered_reprocess_where_that_may_help(code: str) -> None:
+    told, of_a_run = found_again_advice(code, "acme"), advice(code, row(document_id=None))
+    is_done_as_said(told, {"PATH"})
+    again = f"batchproc reprocess --tenant acme --failure-code {code}"
+    assert (again in told) == ("batchproc jobs retry" in of_a_run), "where the job may be retried, and nowhere else"
+    if again not in told:
+        assert told == of_a_run or (told.startswith("see: ") and of_a_run.startswith("see: "))

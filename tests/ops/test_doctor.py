@@ -12,14 +12,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 
+from batchproc.cli import doctor as doctor_command
+from batchproc.cli import main, output
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import NewJob
 from batchproc.database import connect
+from batchproc.documents.storage_roots import StorageRoots
+from batchproc.documents.walk import identity_at
 from batchproc.ops.doctor import examine
 from batchproc.ops.doctor.examination import CHECKS
 from batchproc.ops.doctor.findings import Check, Findings, Patient, concluded
+from batchproc.ops.doctor.storage import check_storage
 from batchproc.queue.kind_store import KindStore
 from batchproc.queue.store import JobStore
 from batchproc.settings import Database, Ocr, Run, Settings, Storage, Taxonomy
@@ -315,3 +321,74 @@ def test_settings_that_cannot_be_read_are_a_failed_check(home: Path) -> None:
     assert list(checks) == list(CHECKS)
     assert "BATCHPROC_POOL__WORKERS: must be at least 1" in str(checks["settings"]["detail"])
     assert {check["ok"] for check in checks.values()} == {False}
+
+
+def on_a_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[str]:
+    monkeypatch.setattr(output, "screen_width", lambda: 80)
+    assert main.run([*arguments, "doctor"]) == 3
+    return click.unstyle(capsys.readouterr().out).splitlines()
+
+
+def test_each_root_is_a_line_and_those_that_are_gone_come_first(
+    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batchproc.cli.doctor.examine", lambda patient: [concluded("storage", patient, check_storage)])
+    roots = [tmp_path / name for name in ("a", "b", "gone", "z")]
+    for root in roots:
+        if root.name != "gone":
+            root.mkdir()
+    conf = tmp_path / "conf.yaml"
+    conf.write_text(f"storage: {{roots: [{', '.join(map(str, roots))}]}}\n")
+    with connect(database_url) as connection:
+        StorageRoots("batchproc").renew(
+            connection, {bytes(root): identity_at(bytes(root))[0] for root in roots if root.name in "ab"}
+        )
+    lines = on_a_screen(capsys, monkeypatch, "--conf", str(conf), "--database", database_url)
+    text = " ".join(" ".join(lines).split())
+    marks = [line.split()[0] for line in lines if line.startswith(("FAILED ", "warning ", "ok "))]
+    assert marks == ["FAILED", "ok", "ok", "ok"]
+    gone, *fine = text.split(" ok ")
+    assert gone.startswith(f"FAILED storage the storage root {roots[2]} cannot be opened")
+    assert gone.endswith(f"what to do: mount it; if it will never come back: batchproc storage forget {roots[2]}")
+    assert fine == [
+        f"{roots[0]} is known",
+        f"{roots[1]} is known",
+        f"{roots[3]} is new: no file of it was imported yet",
+    ]
+
+
+def test_what_is_well_does_not_bury_what_is_not(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    findings = Findings()
+    for number in range(40):
+        findings.note(f"/srv/{number} is known")
+    findings.warning("/srv/odd is empty", "mount it")
+    long = "/srv/" + "a-long-name-" * 5 + "end"
+    findings.fault(f"the storage root {long} is gone", "mount it")
+    monkeypatch.setattr(output, "screen_width", lambda: 80)
+    assert doctor_command._print(findings.conclude("storage"), None) == "mount it"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "FAILED  storage     the storage root",
+        f"        {long} is",
+        "        gone",
+        "                    what to do: mount it",
+    ], "a path that is too long for its column has the lines after it beside it"
+    assert lines[4:6] == ["warning             /srv/odd is empty", "ok                  /srv/0 is known"]
+    assert lines[-1] == "ok                  and 30 more that are as they should be"
+    assert len(lines) == 16
+
+
+def test_a_typo_in_the_settings_is_the_one_thing_that_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = tmp_path / "conf.yaml"
+    conf.write_text("pool: {wrokers: 3}\n")
+    lines = on_a_screen(capsys, monkeypatch, "--conf", str(conf))
+    assert [line for line in lines if "FAILED" in line] == lines[:1]
+    text = " ".join(" ".join(lines).split())
+    assert "pool.wrokers" in text
+    assert text.endswith(
+        f"not checked before that is mended: {', '.join(name for name in CHECKS if name != 'settings')}"
+    )

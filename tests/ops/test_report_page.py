@@ -237,8 +237,8 @@ def test_a_run_of_one_quick_job_has_a_page() -> None:
 
 
 def test_a_page_tells_of_jobs_that_were_retried_since() -> None:
-    plain = "<p>{} of those given up on {} been retried since: what came of that is told elsewhere.</p>"
-    for retried, told in ((1, plain.format("1 job", "has")), (1200, plain.format("1,200 jobs", "have"))):
+    plain = "<p>retried since: {} of the jobs given up on; what came of {}: batchproc jobs show ID.</p>"
+    for retried, told in ((1, plain.format("1", "it")), (1200, plain.format("1,200", "each"))):
         kinds = (replace(sample().kinds[0], retried=retried),)
         assert told in html(reduced(kinds=kinds, stretches=sample().stretches[:1]))
     assert "retried since" not in html(reduced())

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
+from uuid import UUID
 
 import psycopg
 import pytest
 
 from batchproc.database import connect
 from batchproc.ops.estimates import Estimates
-from batchproc.ops.run_ahead import RunAhead, RunLook, rest_of
+from batchproc.ops.run_ahead import RunAhead, RunLook, Silent, rest_of
 from batchproc.queue.campaign_listing import LeftJobs, Used
-from batchproc.queue.inspection_run import Due, Retries, RunInspection, RunningJob
+from batchproc.queue.inspection_run import Due, NodeAtWork, Retries, RunInspection, RunningJob
 from tests.handlers.running_job import Conn, add_tenant
 
 OCR = Used(1, "ocr", 200.0, 100, 100, 0, 0, 100, 0, 0.0)
@@ -52,6 +54,8 @@ class Queue:
     count_takes: float = 0.0
     work_takes: float = 0.0
     asked: list[tuple[str, float]] = field(default_factory=list)
+    nodes: Sequence[NodeAtWork] = ()
+    lacking: int = 0
     schema: str = "batchproc"
 
     def due(self, _: Conn) -> Due:
@@ -68,6 +72,12 @@ class Queue:
     def retries(self, _: Conn, _run_id: int, _within: float) -> Retries:
         self._ask("retries", self.count_takes)
         return self.later
+
+    def at_work(self, _: Conn, _run_id: int) -> Sequence[NodeAtWork]:
+        return self.nodes
+
+    def unserved(self, _: Conn, _kinds: Collection[str]) -> int:
+        return self.lacking
 
     def _ask(self, what: str, takes: float) -> None:
         self.asked.append((what, self.clock))
@@ -164,6 +174,50 @@ def test_more_jobs_than_can_be_read_in_time_are_not_asked_for_again_and_again(co
     queue = Queue(counted=Due(10**9, 0), count_takes=11.0)
     assert set(looked(queue, connection, seconds=60.0)) == {RunLook(None, None, None)}
     assert [what for what, _ in queue.asked] == ["due", "retries"]
+
+
+def test_a_run_that_waits_for_a_silent_node_tells_until_when_and_no_time_left(connection: Conn) -> None:
+    assert add_tenant(connection) == 1
+    add_past(connection, OCR)
+    killed, other = UUID(int=1), UUID(int=2)
+    ends = datetime(2026, 3, 1, tzinfo=UTC)
+    works = [RunningJob(1, "ocr", None, 10, 0, None, None, 1.0)] * 2
+    queue = Queue(counted=Due(0, 2), running=works, nodes=[NodeAtWork(killed, False, ends, 23.0, 2)])
+    ahead = queue.ahead(lease=30.0)
+    seen = ahead.look(connection)
+    assert (seen.silent, seen.seconds_left) == (Silent(2, 1, False, 30.0), None), "its own node lives for no lease yet"
+    queue.clock, queue.counted, queue.running = 24.0, NOTHING, ()
+    queue.nodes = [NodeAtWork(killed, False, ends, 0.0, 2), NodeAtWork(other, False, None, 0.0, 1)]
+    assert ahead.look(connection).silent == Silent(3, 2, True, 6.0)
+    queue.clock = 31.0
+    assert ahead.look(connection).silent == Silent(3, 2, True, 0.0)
+
+    queue.nodes = [NodeAtWork(killed, False, ends + timedelta(seconds=9), 25.0, 2)]
+    assert ahead.look(connection).silent is None, "it was heard of"
+    queue.nodes = [NodeAtWork(other, False, None, 0.0, 2), NodeAtWork(UUID(int=3), True, ends, 25.0, 1)]
+    queue.counted, queue.running = Due(0, 1), works[:1]
+    busy = ahead.look(connection)
+    assert (busy.silent, busy.seconds_left) == (None, 19.0), "there is work to be done beside"
+    queue.nodes, queue.counted = [NodeAtWork(other, False, None, 0.0, 2)], Due(1, 0)
+    assert ahead.look(connection).silent is None
+
+
+def test_while_all_that_waits_lacks_a_language_no_time_is_left(connection: Conn) -> None:
+    assert add_tenant(connection) == 1
+    add_past(connection, OCR)
+    queue = Queue(counted=Due(2, 0), work=[LeftJobs(1, "ocr", 2, 2, 0, None)], lacking=2)
+    ahead, told = queue.ahead(language_kinds=["ocr"], lease=30.0), []
+    for _ in range(3):
+        told.append(ahead.look(connection))
+        queue.clock += 4.0
+    assert [(look.unserved, look.seconds_left) for look in told] == [(10.0, None), (6.0, None), (2.0, None)]
+    queue.lacking = 1
+    look = ahead.look(connection)
+    assert (look.unserved, look.seconds_left) == (None, 2.0)
+    queue.lacking, queue.counted = 2, Due(2, 1)
+    assert ahead.look(connection).unserved is None
+    queue.counted = Due(2, 0)
+    assert queue.ahead().look(connection).unserved is None, "of no kind such jobs are given up on"
 
 
 def looked(queue: Queue, connection: Conn, *, seconds: float) -> list[RunLook]:

@@ -11,6 +11,7 @@ import pytest
 
 from batchproc.ops.status_check import Level, judge, unknown
 from batchproc.queue.inspection_night import Nights
+from batchproc.queue.nights import Kept
 
 NOW = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 AGE = 26 * 3600.0
@@ -36,8 +37,26 @@ def test_a_good_night() -> None:
     assert verdict.level is Level.OK
     assert verdict.line(AGE) == (
         "OK - run 12 ended 2 h 00 min ago with 0; 3 due jobs wait"
-        " | success_age=7200s;;93600 longest_wait=60s;93600 waiting=3"
+        " | success_age=7200s;;93600 longest_wait=60s;93600 waiting=3 without_handler=0 kept=0"
     )
+
+
+def test_what_somebody_keeps_back_is_told_and_no_fault() -> None:
+    kept = (
+        Kept("paused", None, "ocr", None, "moved", 7),
+        Kept("limit", "acme", None, None, None, 3),
+        Kept("paused", None, None, 9, None, 2),
+    )
+    verdict = judge(replace(WELL, kept=kept, kept_jobs=10), AGE)
+    assert verdict.level is Level.OK
+    assert verdict.text.endswith(
+        "; 10 jobs wait for somebody:"
+        " kind ocr is paused (7), tenant acme has a limit of 0 (3), campaign 9 is paused (2)"
+    )
+    assert verdict.line(AGE).endswith(" waiting=3 without_handler=0 kept=10")
+    assert verdict.plain()["kept_by"][0] == kept[0]._asdict()
+    many = judge(replace(WELL, kept=kept * 3, kept_jobs=30, last_code=1), AGE)
+    assert (many.level, many.text.count("has a limit"), many.text[-6:]) == (Level.WARNING, 2, "4 more")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +70,11 @@ def test_a_good_night() -> None:
         ({"last_code": 1, "good_code": 1}, Level.WARNING, "run 12 ended with 1"),
         ({"braked": ["ocr (source_missing)"]}, Level.CRITICAL, "the brake has paused ocr (source_missing)"),
         ({"waiting_since": NOW - timedelta(hours=30)}, Level.WARNING, "a due job waits for 30 h 00 min"),
+        (
+            {"without_handler": {"slow": 2, "mail": 1}},
+            Level.WARNING,
+            "a handler for what waits: 1 mail job, 2 slow jobs",
+        ),
         ({"waiting_since": None, "waiting": 0}, Level.OK, "0 due jobs wait"),
         ({"waiting_since": None, "waiting": 1}, Level.OK, "1 due job waits"),
     ],

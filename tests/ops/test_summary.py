@@ -15,7 +15,7 @@ from batchproc.engine.counts import Counts
 from batchproc.engine.node import RunReport
 from batchproc.ops import summary
 from batchproc.ops.summary import Worked
-from batchproc.queue.nights import Paused
+from batchproc.queue.nights import Kept
 
 
 def failure(**fields: Any) -> dict[str, Any]:
@@ -255,14 +255,32 @@ def test_jobs_that_were_given_up_on_are_jobs_that_the_run_got_through() -> None:
     assert summary.lines(RunReport(1, counts, 0, 60.0, 1), [], (), Worked())[-2] == "60 jobs, 1.0/s"
 
 
-def test_what_a_person_has_paused_is_told_with_the_command_that_goes_on() -> None:
-    paused = (Paused(None, "classify", "x\x1b[2J\ny", 7), Paused("acme", None, None, 1), Paused(None, "ocr", None, 1))
-    told = summary.lines(RunReport(1, Counts(), 9, 1.0, 0, paused=paused), [], ())
+def test_what_waits_for_a_person_is_told_with_the_command_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = (
+        Kept("paused", None, "classify", None, "x\x1b[2J\ny", 7),
+        Kept("paused", "acme", None, None, None, 1),
+        Kept("paused", None, "ocr", None, None, 1),
+        Kept("paused", None, None, 7, None, 3),
+        Kept("limit", None, "ocr", None, None, 1),
+        Kept("limit", "acme", None, None, None, 2),
+    )
+    few = summary.lines(RunReport(1, Counts(), 9, 1.0, 0, kept=kept), [], ())
+    assert few[3] == "and 3 more tenants, kinds and campaigns keep jobs back by a pause or a limit of 0"
+    monkeypatch.setattr(summary, "_ROOMS", (summary._Room(5, 3, 3, len(kept), 6),))
+    told = summary.lines(RunReport(1, Counts(), 9, 1.0, 0, kept=kept), [], ())
     assert told[:-1] == [
         r"7 classify jobs left: the kind is paused (x\x1b[2J\ny): batchproc kinds set classify --resume",
         "1 job of acme left: the tenant is paused: batchproc tenants set acme --resumed",
         "1 ocr job left: the kind is paused: batchproc kinds set ocr --resume",
+        "3 jobs of campaign 7 left: it is paused: batchproc campaigns resume 7",
+        "1 ocr job left: the kind has a limit of 0: batchproc kinds set ocr --limit N",
+        "2 jobs of acme left: the tenant has a limit of 0: batchproc tenants set acme --max-running N",
     ]
+
+
+def test_where_no_job_came_to_its_end_its_attempts_are_counted() -> None:
+    told = summary.lines(RunReport(1, Counts(claimed=1, retried=1), 1, 0.057, 0), [], (), Worked(0, 0, 0.05, 1, 0.057))
+    assert told[0].startswith("1 attempt in 57 ms")
 
 
 def test_a_command_within_a_sentence_is_not_broken_over_lines() -> None:

@@ -165,6 +165,14 @@ def test_a_limit_says_how_full_it_is_and_keeps_the_guess() -> None:
 
 def test_without_a_node_it_says_so_and_what_the_next_one_will_find() -> None:
     assert codes(answer(nodes=(), ahead=Ahead(3, 2, 5, 0))) == ["no_node", "behind", "other_tenants"]
+    behind = (
+        answer(nodes=(), ahead=Ahead(3, 1, 1, 0)).reasons[-1].text,
+        answer(nodes=(), ahead=Ahead(9, 2, 7, 2)).reasons[-1].text,
+    )
+    assert behind == (
+        "1 other tenant gets its turns, up to 1 job before it",
+        "2 other tenants get their turns, up to 7 jobs before it",
+    )
     unknown = why(Waiting(JOB, (), None, False, None, None), needs_languages=False, max_node_losses=3, known_here=False)
     assert codes(unknown) == ["no_handler"], "to run batchproc here would not help"
     assert "PYTHONPATH" in unknown.reasons[0].remedy

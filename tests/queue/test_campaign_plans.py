@@ -175,7 +175,7 @@ def test_of_no_state_nothing_is_chosen_and_a_listing_without_states_shows_all(
 
 
 def test_the_look_at_the_nights_looks_a_campaign_up_once_and_not_for_each_of_its_jobs(connection: Conn) -> None:
-    values: dict[str, Any] = {"asked": "{}", "tenant_ids": [], "kinds": [], "lanes": []}
+    values: dict[str, Any] = {"asked": "{}", "tenant_ids": [], "kinds": [], "lanes": [], "of_late": 3600.0}
     row = connection.execute(b"explain (analyze, buffers, format json) " + STATEMENTS["night"], values).fetchone()
     assert row is not None
     looks = [node for node in nodes(row[0][0]["Plan"]) if node.get("Relation Name") == "campaigns"]

@@ -16,6 +16,7 @@ from batchproc.queue.inspection import Inspection
 from batchproc.queue.inspection_live import LiveInspection
 from batchproc.queue.inspection_night import look_at_night
 from batchproc.queue.inspection_waiting import MOST_AHEAD, look_at_waiting
+from batchproc.queue.nights import Kept
 from batchproc.queue.node_store import NodeStore
 from batchproc.queue.slot_store import SlotNote
 from tests.queue.helpers import (
@@ -219,7 +220,7 @@ def test_what_was_not_for_everything_is_no_night(connection: Conn, scope: dict[s
     ids=str,
 )
 def test_a_night_is_one_that_was_for_all_that_is_asked_about(
-    connection: Conn, scope: dict[str, object], asked: dict[str, list[Any]], counts: bool
+    connection: Conn, scope: dict[str, object], asked: dict[str, Any], counts: bool
 ) -> None:
     node = join(connection)
     node.finish_run(connection, start(connection, node, **scope), 0, {})
@@ -368,3 +369,90 @@ def test_a_node_id_is_nobodys_business_twice(connection: Conn) -> None:
     again = join(connection, node_id=uuid4())
     write(connection, again)
     assert LIVE.slots(connection) == []
+
+
+# -- what nobody takes
+
+
+def unserved(connection: Conn, **asked: Any) -> dict[str, int]:
+    return look_at_night(connection, "batchproc", **asked).without_handler
+
+
+def with_handlers(connection: Conn, *kinds: str) -> NodeStore:
+    node = join(connection)
+    connection.execute("update batchproc.nodes set kinds = %s where node_id = %s", [list(kinds), node.node_id])
+    return node
+
+
+def ended_night(connection: Conn, *kinds: str, **scope: object) -> int:
+    node = with_handlers(connection, *kinds)
+    run = start(connection, node, **scope)
+    node.finish_run(connection, run, 0, {})
+    node.leave(connection)
+    return run
+
+
+def test_a_kind_is_without_handler_once_a_night_has_passed_its_jobs_over(connection: Conn) -> None:
+    tenant = add_tenant(connection)
+    ended_night(connection, "ocr")
+    enqueue(connection, tenant)
+    assert unserved(connection) == {}, "the night is still to come"
+    ended_night(connection, "ocr")
+    enqueue(connection, tenant)
+    assert unserved(connection) == {"work": 2}
+    assert unserved(connection, kinds=["ocr"]) == {}
+    ended_night(connection, "work", kinds=["work"])
+    assert unserved(connection) == {}, "others take them"
+    connection.execute("update batchproc.runs set finished_at = finished_at - interval '25 h'")
+    ended_night(connection, "ocr")
+    assert unserved(connection) == {}
+    assert unserved(connection, of_late=24 * 3600.0) == {"work": 2}, "whoever had a handler has it no more"
+    going = with_handlers(connection, "work")
+    start(connection, going)
+    assert unserved(connection, of_late=0.0) == {}, "a service has one"
+    expire(connection, going)
+    connection.execute("update batchproc.runs set scope = scope - 'handlers'")
+    assert unserved(connection, of_late=0.0) == {}, "runs of older releases did not tell"
+
+
+@pytest.mark.parametrize("scope", NO_NIGHTS[:3], ids=str)
+def test_a_job_alone_neither_passes_over_nor_serves(connection: Conn, scope: dict[str, object]) -> None:
+    enqueue(connection, add_tenant(connection))
+    ended_night(connection, "ocr", **scope)
+    assert unserved(connection) == {}
+    ended_night(connection, "ocr")
+    ended_night(connection, "work", **scope)
+    assert unserved(connection) == {"work": 1}
+
+
+def test_what_a_person_keeps_back_is_told_apart_and_counted_once_in_total(connection: Conn) -> None:
+    acme, beta = add_tenant(connection), add_tenant(connection, "beta")
+    campaign = one(
+        connection, "insert into batchproc.campaigns (command, paused) values ('x', true) returning campaign_id"
+    )
+    join(connection)
+    connection.execute("insert into batchproc.kinds (kind) values ('ocr'), ('mail') on conflict do nothing")
+    ids = [
+        enqueue(connection, *which)
+        for which in ((acme, "mail"), (acme, "ocr"), (beta, "ocr"), (beta, "work"), (acme, "work"))
+    ]
+    held = enqueue(connection, acme, campaign_id=campaign)
+    connection.execute("update batchproc.processing_jobs set state = 'held' where job_id = %s", [held])
+    connection.execute("update batchproc.tenants set max_running = 0 where tenant_id = %s", [beta])
+    connection.execute("update batchproc.kinds set paused = true, paused_reason = 'moved' where kind = 'ocr'")
+    connection.execute("update batchproc.kinds set declared_limit = 0 where kind = 'mail'")
+    connection.execute("update batchproc.kinds set paused = true, paused_code = 'poison' where kind = 'braked'")
+    night = look_at_night(connection, "batchproc")
+    assert night.kept == (
+        Kept("paused", None, "ocr", None, "moved", 2),
+        Kept("limit", "beta", None, None, None, 2),
+        Kept("limit", None, "mail", None, None, 1),
+        Kept("paused", None, None, campaign, None, 1),
+    )
+    assert (night.kept_jobs, night.waiting) == (5, 1), ids
+    of_acme = look_at_night(connection, "batchproc", tenant_ids=[acme])
+    assert [kept.jobs for kept in of_acme.kept] == [1, 1, 1]
+    connection.execute("update batchproc.kinds set max_running = 3 where kind = 'mail'")
+    assert "mail" not in {kept.kind for kept in look_at_night(connection, "batchproc").kept}, (
+        "a person's goes before it"
+    )

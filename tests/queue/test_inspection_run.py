@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -69,6 +71,68 @@ def test_what_nobody_will_claim_is_neither_counted_nor_work(connection: Conn) ->
     assert known.due(connection) == Due(1, 1)
     assert known.due_work(connection) == [LeftJobs(acme, "work", 1, 0, 0, None)]
     assert [job.kind for job in known.running_work(connection)] == ["other"]
+
+    connection.execute("update batchproc.kinds set max_running = 0 where kind = 'work'")
+    assert known.due(connection) == Due(0, 1)
+    assert known.due_work(connection) == []
+    connection.execute("update batchproc.kinds set max_running = null where kind = 'work'")
+    connection.execute("update batchproc.tenants set max_running = 0 where tenant_id = %s", [acme])
+    assert known.due(connection) == Due(0, 1)
+    assert known.due_work(connection) == []
+
+
+def test_nodes_that_hold_jobs_are_told_with_what_is_left_of_their_lease(connection: Conn) -> None:
+    acme, own, dead, gone = add_tenant(connection), join(connection), join(connection), join(connection)
+    run_id = own.start_run(connection, {})
+    for node in (own, dead, dead, gone):
+        running(connection, node, acme)
+    expire(connection, dead)
+    connection.execute("delete from batchproc.nodes where node_id = %s", [gone.node_id])
+    found = {node.node_id: node for node in looking().at_work(connection, run_id)}
+    assert {node_id: (node.own, node.jobs) for node_id, node in found.items()} == {
+        own.node_id: (True, 1), dead.node_id: (False, 2), gone.node_id: (False, 1)
+    }  # fmt: skip
+    assert found[own.node_id].seconds > 0
+    assert (found[dead.node_id].seconds, found[gone.node_id].seconds) == (0.0, 0.0)
+    assert found[gone.node_id].lease_until is None
+
+
+def test_what_no_node_has_the_languages_for_is_counted(connection: Conn) -> None:
+    acme, beta = add_tenant(connection), add_tenant(connection, "beta")
+    connection.execute(
+        "update batchproc.tenants set settings = %s where tenant_id = %s", [Jsonb({"languages": ["fra"]}), beta]
+    )
+    join(connection)
+    connection.execute("update batchproc.nodes set languages = '{eng,deu}', default_languages = '{eng}'")
+    for tenant in (acme, beta, beta):
+        enqueue(connection, tenant)
+    assert looking().unserved(connection, ["work"]) == 2
+    enqueue(connection, acme, languages=("chi_sim", "deu"))
+    assert looking().unserved(connection, ["work"]) == 3
+    assert looking(tenants=(acme,)).unserved(connection, ["work"]) == 1
+    assert looking().unserved(connection, ["other"]) == 0
+
+
+def test_the_next_that_is_due_is_one_that_nobody_keeps_back(connection: Conn) -> None:
+    acme, beta, gamma = (add_tenant(connection, name) for name in ("acme", "beta", "gamma"))
+    join(connection)
+    assert looking().next_due(connection) is None
+    wanted = [(beta, "work"), (gamma, "work"), (acme, "once"), (acme, "other"), (acme, "work")]
+    begin = now(connection)
+    ids = [
+        enqueue(connection, tenant, kind, run_at=begin + timedelta(minutes=minute))
+        for minute, (tenant, kind) in enumerate(wanted, 1)
+    ]
+    enqueue(connection, acme)
+    pause_tenant(connection, beta)
+    connection.execute("update batchproc.tenants set max_running = 0 where tenant_id = %s", [gamma])
+    pause_kind(connection, "once")
+    connection.execute("update batchproc.kinds set max_running = 0 where kind = 'other'")
+    later = looking().next_due(connection)
+    assert later is not None
+    assert (later.job_id, later.kind, later.tenant) == (ids[-1], "work", "acme")
+    assert 240 < later.seconds <= 300
+    assert looking(kinds=("once",)).next_due(connection) is None
 
 
 def test_what_runs_comes_with_its_pages_and_with_what_it_told_in_this_attempt(connection: Conn) -> None:
@@ -139,3 +203,5 @@ def test_retries_are_those_of_the_run_and_it_waits_for_what_is_due_soon(connecti
     assert seen() == (4, 30.0)
     pause_kind(connection, "once")
     assert seen() == (4, 50.0)
+    connection.execute("update batchproc.kinds set max_running = 0 where kind = 'work'")
+    assert seen() == (4, None), "the run does not wait for what nobody may run"

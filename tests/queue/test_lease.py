@@ -261,7 +261,9 @@ def test_a_run_is_begun_and_finished(connection: Conn) -> None:
     node.finish_run(connection, run_id, 1, {"completed": 3})
     [row] = rows_of(connection, "select node_id, scope, exit_code, counts, finished_at from batchproc.runs")
     assert row.pop("finished_at") <= now(connection)
-    assert row == {"node_id": node.node_id, "scope": {"kinds": ["work"]}, "exit_code": 1, "counts": {"completed": 3}}
+    [(handlers,)] = connection.execute("select to_jsonb(kinds) from batchproc.nodes").fetchall()
+    scope = {"kinds": ["work"], "handlers": handlers}
+    assert row == {"node_id": node.node_id, "scope": scope, "exit_code": 1, "counts": {"completed": 3}}
 
 
 def test_a_run_waits_for_its_own_retries_that_are_due_soon(connection: Conn) -> None:
@@ -271,6 +273,12 @@ def test_a_run_waits_for_its_own_retries_that_are_due_soon(connection: Conn) -> 
     assert node.undrained(connection, mine, 600.0) == (0, 0)
     node.settle(connection, [ended(claimed, failed())])
     assert node.undrained(connection, mine, 600.0) == (1, 0)
+    connection.execute("update batchproc.tenants set max_running = 0")
+    assert node.undrained(connection, mine, 600.0) == (0, 0), "nobody may run it then"
+    connection.execute("update batchproc.tenants set max_running = null")
+    connection.execute("update batchproc.kinds set max_running = 0")
+    assert node.undrained(connection, mine, 600.0) == (0, 0)
+    connection.execute("update batchproc.kinds set max_running = null")
     assert node.undrained(connection, mine, 0.0) == (0, 0), "due later than it waits for"
     assert node.undrained(connection, other, 600.0) == (0, 0)
 

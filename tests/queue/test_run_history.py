@@ -283,7 +283,7 @@ def test_what_no_handler_has_named_is_told_by_where_it_happened(night: Night) ->
 
     assert {name: row["detail"] for row in rows for name, job_id in jobs.items() if job_id == row["job_id"]} == {
         "internal_error": "ValueError at scan.py:12",
-        "undeclared": "Failure at a.py:3: an undeclared code",
+        "undeclared": "an undeclared code, Failure at a.py:3",
         "poison": "killed by signal 11",
         "lost": "its node was lost",
         "encrypted": None,

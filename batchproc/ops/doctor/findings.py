@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from operator import attrgetter
 from pathlib import Path
 
 import psycopg
@@ -12,6 +14,8 @@ from loguru import logger
 from batchproc.core.errors import BatchprocError
 from batchproc.core.shown_text import one_line, redact
 from batchproc.settings import Settings
+
+_SEE_THE_LOG = "see the log: batchproc -v doctor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +45,35 @@ class Patient:
         return self.settings.database.schema_name
 
 
+class Severity(IntEnum):
+    """In the order in which findings are shown."""
+
+    FAULT = 0
+    WARNING = 1
+    NOTE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a check has found, such as one storage root, and what to do about it."""
+
+    severity: Severity
+    detail: str
+    advice: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The outcome of one check. ``advice`` is what to do; with ``ok`` it is a warning, which fails nothing."""
+    """The outcome of one check. ``advice`` is what to do; with ``ok`` it is a warning, which fails nothing.
+
+    ``findings`` are the same, one by one; a check that was not made has none.
+    """
 
     check: str
     ok: bool
     detail: str
     advice: str | None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def is_warning(self) -> bool:
@@ -59,32 +84,33 @@ class Check:
 class Findings:
     """Collected by one check, in order: what is wrong is shown before what is not."""
 
-    faults: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    advice: list[str] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
+
+    @property
+    def has_none_wrong(self) -> bool:
+        return all(finding.severity is Severity.NOTE for finding in self.found)
 
     def fault(self, detail: str, advice: str) -> None:
         """Something that keeps jobs from being done."""
-        self.faults.append(detail)
-        self.advice.append(advice)
+        self.found.append(Finding(Severity.FAULT, _safe(detail), _safe(advice)))
 
     def warning(self, detail: str, advice: str) -> None:
         """Something that does not, yet."""
-        self.warnings.append(detail)
-        self.advice.append(advice)
+        self.found.append(Finding(Severity.WARNING, _safe(detail), _safe(advice)))
 
     def note(self, detail: str) -> None:
         """Something that is as it should be."""
-        self.notes.append(detail)
+        self.found.append(Finding(Severity.NOTE, _safe(detail)))
 
     def conclude(self, name: str) -> Check:
-        """The check's outcome, on one line, without a password in it."""
-        detail = "; ".join([*self.faults, *self.warnings, *self.notes])
-        advice = "; ".join(dict.fromkeys(filter(None, self.advice))) or None
-        if advice is None and (self.faults or self.warnings):
-            advice = "see the log: batchproc -v doctor"
-        return Check(name, not self.faults, _safe(detail), None if advice is None else _safe(advice))
+        """The check's outcome, without a password in it."""
+        found = [
+            replace(finding, advice=finding.advice or (None if finding.severity is Severity.NOTE else _SEE_THE_LOG))
+            for finding in sorted(self.found, key=attrgetter("severity"))
+        ]
+        advice = "; ".join(dict.fromkeys(finding.advice for finding in found if finding.advice)) or None
+        detail = "; ".join(finding.detail for finding in found)
+        return Check(name, all(one.severity is not Severity.FAULT for one in found), detail, advice, tuple(found))
 
 
 def concluded(name: str, patient: Patient, check: Callable[[Patient, Findings], None]) -> Check:

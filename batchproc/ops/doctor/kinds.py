@@ -34,5 +34,5 @@ def check_kinds(patient: Patient, findings: Findings) -> None:
                 f"kind {name} is paused{why} while {waiting(jobs)} for it",
                 f"mend that, then: batchproc kinds set {name} --resume",
             )
-    if not findings.warnings:
+    if findings.has_none_wrong:
         findings.note("no kind is paused, or without a handler, while jobs of it wait")

@@ -54,5 +54,5 @@ def check_tenants(patient: Patient, findings: Findings) -> None:
             if languages and (told := check.warning(None)) is not None:
                 advice = f"that, or: batchproc tenants set {slugs[0]} --languages LANG[,LANG]"
                 findings.warning(f"tenant {some_of(slugs)}: {told}", advice)
-    if not findings.warnings:
+    if findings.has_none_wrong:
         findings.note(f"{counted(sum(map(len, lists.values())), 'tenant')}, the languages of all are installed")

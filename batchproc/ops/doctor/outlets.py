@@ -27,7 +27,7 @@ def check_outlets(patient: Patient, findings: Findings) -> None:
     if settings.tracing.exporter is not None:
         tracing.require_exporter(settings.tracing.exporter)
         findings.note(f"the exporter {settings.tracing.exporter} is installed")
-    if not (findings.faults or findings.warnings or findings.notes):
+    if not findings.found:
         findings.note("neither a log file nor metrics nor tracing is set")
 
 

@@ -27,7 +27,7 @@ def check_password_files(patient: Patient, findings: Findings) -> None:
                 files[path].append(tenant.slug)
     for path, slugs in sorted(files.items()):
         _look_at(path, slugs, findings)
-    if not findings.faults and not findings.warnings:
+    if findings.has_none_wrong:
         findings.note(f"{len(files)} password files are set, all can be used" if files else "no tenant has a file")
 
 

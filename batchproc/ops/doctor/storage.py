@@ -38,7 +38,9 @@ def _judge(root: RootState, findings: Findings) -> None:
             f" or: batchproc storage accept {name}",
         )
     else:
-        marked = f"by its marker {root.marker}" if root.marker else root.detail
-        findings.note(f"{name} is known, {marked}" if root.state == "known" else f"{name} is new, {marked}")
+        marked = f" by its marker {root.marker}" if root.marker else ""
+        findings.note(
+            f"{name} is known{marked}" if root.state == "known" else f"{name} is new: no file of it was imported yet"
+        )
     if root.marker_problem is not None:
         findings.warning(f"in {name}, {root.marker_problem}", f"correct the marker in {name}, or remove it")

@@ -75,7 +75,14 @@ def gather_run(connection: Connection[TupleRow], schema: str, run_id: int | None
         left=counts.get("left"),
     )
     result = campaign_result.of_run(connection, schema, subject.id)
-    failures = history.failures(connection, run_id=subject.id, partial=True, groups=_GROUPS, examples=_EXAMPLES)
+    failures = history.failures(
+        connection,
+        run_id=subject.id,
+        partial=True,
+        groups=_GROUPS,
+        examples=_EXAMPLES,
+        given_up=(run["started_at"], until),
+    )
     with history.attempts(connection, since=run["started_at"], until=until, run_id=subject.id) as attempts:
         return _report(subject, attempts, failures, result)
 
@@ -104,6 +111,7 @@ def gather_campaign(connection: Connection[TupleRow], schema: str, campaign_id: 
         slots=None,
         counts={name: found[name] for name in ("jobs", "completed", "discarded", "cancelled")},
         left=found["left"],
+        pruned=found["pruned"],
     )
     result = campaign_result.of_campaign(connection, schema, campaign_id)
     failures = history.failures(connection, campaign_id=campaign_id, partial=True, groups=_GROUPS, examples=_EXAMPLES)
@@ -188,7 +196,8 @@ def _failures(rows: Sequence[dict[str, Any]]) -> tuple[FailureGroup, ...]:
 
 
 def _example(row: dict[str, Any]) -> FailureExample:
-    return FailureExample(row["job_id"], row["kind"], row["document_id"], _shown(row["path"]), row["detail"])
+    path = _shown(row["path"])
+    return FailureExample(row["job_id"], row["kind"], row["document_id"], path, row["detail"], row["now"])
 
 
 def _slow(row: dict[str, Any]) -> SlowDocument:

@@ -23,7 +23,7 @@ class Subject:
         slots: how many jobs a run could work on at a time; None of a campaign, and of a run of an older release.
         counts: jobs by what became of them; of a run also attempts, as its summary has them.
         left: jobs that still wait or run; None of a run that has not said so yet.
-        pruned: attempts that the run had and that are no longer there to be counted.
+        pruned: attempts that the run had, or jobs of the campaign, which are no longer there to be counted.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Subject:
 class KindWork:
     """What was done of one kind. ``attempts`` of ``jobs``; ``seconds`` of workers.
 
-    ``retried``: jobs of the ``discarded`` that somebody has retried since; their failures are no longer listed.
+    ``retried``: jobs of the ``discarded`` that somebody has retried since: what came of that is not in the report.
     """
 
     kind: str
@@ -93,13 +93,15 @@ class Stretch:
 
 @dataclass(frozen=True)
 class FailureExample:
-    """One of the jobs of a group of failures. ``path``: as JSON shows paths."""
+    """One of the jobs of a group of failures. ``path``: as JSON shows paths. ``now``: what the job is if somebody has
+    retried it since, its state and code."""
 
     job_id: int
     kind: str
     document_id: int | None
     path: str | None
     detail: str | None
+    now: str | None = None
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class Report:
 
     @property
     def retried_since(self) -> int:
-        """Jobs that were given up on and that somebody has retried since: no failure is told of them."""
+        """Jobs that were given up on and that somebody has retried since."""
         return sum(kind.retried for kind in self.kinds)
 
     @property

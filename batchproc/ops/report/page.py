@@ -12,7 +12,7 @@ from batchproc.core.durations import duration
 from batchproc.core.shown_text import one_line
 from batchproc.ops.report.charts import charts
 from batchproc.ops.report.model import Report
-from batchproc.ops.report.words import group_title, head, retaken, verdict
+from batchproc.ops.report.words import group_title, head, now, pruned, retaken, verdict
 from batchproc.version import __version__
 
 
@@ -31,6 +31,7 @@ def html(report: Report) -> str:
         "time": _time,
         "line": one_line,
         "title": group_title,
+        "now": now,
     }
     return environment.get_template("page").render(
         report=report,
@@ -38,6 +39,7 @@ def html(report: Report) -> str:
         head=head(report),
         verdict=verdict(report),
         retaken=retaken(report),
+        pruned=pruned(report),
         charts=charts(report),
         style=Markup(_packaged("report.css")),  # noqa: S704 - a file of this package
         version=__version__,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchproc.core.durations import duration
 from batchproc.core.throughput import per
-from batchproc.ops.report.model import FailureGroup, Report
+from batchproc.ops.report.model import FailureExample, FailureGroup, Report
 
 
 def verdict(report: Report) -> str:
@@ -52,12 +52,32 @@ def group_title(group: FailureGroup) -> str:
 
 
 def retaken(report: Report) -> str | None:
-    """That some of what was given up on is not listed, for it is no longer so."""
+    """That some of what was given up on has been retried, and which command tells what came of that."""
     jobs = report.retried_since
     if not jobs:
         return None
-    were = "has" if jobs == 1 else "have"
-    return f"{jobs:,} job{_s(jobs)} of those given up on {were} been retried since: what came of that is told elsewhere"
+    told = f"retried since: {jobs:,} of the jobs given up on"
+    if report.subject.command is not None:
+        return f"{told}; what came of that: batchproc jobs list --campaign {report.subject.id}"
+    found = [example.job_id for group in report.failures for example in group.examples if example.now is not None]
+    # Ranges of a document are told of as one, and of many jobs not all are named.
+    which = str(found[0]) if len(found) == jobs == 1 else "ID"
+    return f"{told}; what came of {'it' if jobs == 1 else 'each'}: batchproc jobs show {which}"
+
+
+def pruned(report: Report) -> str | None:
+    """That some of what it did is not counted here."""
+    subject = report.subject
+    if not subject.pruned:
+        return None
+    what = "attempt" if subject.command is None else "job"
+    were, are = ("has", "is") if subject.pruned == 1 else ("have", "are")
+    return f"{subject.pruned:,} of its {what}s {were} been pruned, and {are} not counted here"
+
+
+def now(example: FailureExample) -> str:
+    """What became of the job since, behind all else that is told of it."""
+    return "" if example.now is None else f"; now {example.now}"
 
 
 def _s(number: int) -> str:

@@ -181,3 +181,11 @@ create function batchproc.run_covers(scope jsonb, asked jsonb) returns boolean i
         where jsonb_array_length(coalesce(scope -> part, '[]')) > 0
           and not (jsonb_array_length(coalesce(asked -> part, '[]')) > 0 and scope -> part @> (asked -> part)))
 $$;
+
+-- What prunes have deleted of the jobs of a campaign, by how they ended, and the documents of which with that the last
+-- cancelled job went: they stay counted.
+alter table batchproc.campaigns
+    add column pruned_completed bigint not null default 0,
+    add column pruned_discarded bigint not null default 0,
+    add column pruned_cancelled bigint not null default 0,
+    add column pruned_documents_cancelled bigint not null default 0;

@@ -17,8 +17,9 @@ select j.tenant_id, j.kind, j.args ->> 'mode' as mode, count(*) as jobs,
 from batchproc.processing_jobs j
 left join batchproc.documents d on d.document_id = j.document_id and d.tenant_id = j.tenant_id
 where j.state = 'available'
-  and not exists (select from batchproc.tenants t where t.tenant_id = j.tenant_id and t.paused)
-  and not exists (select from batchproc.kinds k where k.kind = j.kind and k.paused)
+  and not exists (select from batchproc.tenants t where t.tenant_id = j.tenant_id and (t.paused or t.max_running = 0))
+  and not exists (select from batchproc.kinds k
+                  where k.kind = j.kind and (k.paused or coalesce(k.max_running, k.declared_limit) = 0))
   and (cardinality(%(tenant_ids)s::bigint[]) = 0 or j.tenant_id = any(%(tenant_ids)s))
   and (cardinality(%(kinds)s::text[]) = 0 or j.kind = any(%(kinds)s))
   and (cardinality(%(lanes)s::smallint[]) = 0 or j.lane = any(%(lanes)s))

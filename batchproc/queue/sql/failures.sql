@@ -5,8 +5,11 @@
 -- told of once: by the job that joins them, else by the first range that was given up on, as ranges_told_otherwise.sql
 -- counts it. A document is partial by what the job itself found, as Counts has it: not by what a later one made of it,
 -- nor by which revision is current. A pilot makes nothing of it.
+-- With ``since`` and ``until`` also what the run gave up on in attempts that ended between them and somebody has retried
+-- since, whatever became of it: ``now`` is its state, with the code if it is discarded again.
 with failed as (
-    select r.job_id, r.tenant_id, r.kind, r.document_id, r.failure_code, r.state, r.result, 0 as failed_pages
+    select r.job_id, r.tenant_id, r.kind, r.document_id, r.failure_code, r.state, r.result, 0 as failed_pages,
+           null::text as now, null::uuid as claim_id
     from batchproc.processing_jobs r
     where (%(run_id)s::bigint is not null and r.run_id = %(run_id)s
            or %(campaign_id)s::bigint is not null and r.campaign_id = %(campaign_id)s)
@@ -18,8 +21,24 @@ with failed as (
                  and (o.args ->> 'range' = 'join' and o.state in ('completed', 'discarded')
                       or o.state = 'discarded' and o.job_id < r.job_id)))
     union all
+    (select distinct on (j.range_of, coalesce(j.range_of, j.job_id))
+            j.job_id, j.tenant_id, j.kind, j.document_id, a.failure_code, 'discarded', null, 0,
+            concat_ws(', ', j.state, case when j.state = 'discarded' then j.failure_code end), a.claim_id
+     from batchproc.job_attempts a
+     join batchproc.processing_jobs j using (job_id, tenant_id)
+     where %(since)s::timestamptz is not null and a.run_id = %(run_id)s::bigint
+       and a.ended_at between %(since)s::timestamptz and %(until)s::timestamptz
+       and a.outcome = 'failed' and a.gave_up and not (j.state = 'discarded' and j.run_id is not distinct from a.run_id)
+       and not coalesce(a.failure_code = any(%(accepted)s::text[]), false)
+       and (j.range_of is null
+            or not exists (
+                select from batchproc.processing_jobs o
+                where o.range_of = j.range_of and o.tenant_id = j.tenant_id and o.run_id is not distinct from a.run_id
+                  and (o.args ->> 'range' = 'join' and o.state = 'completed' or o.state = 'discarded')))
+     order by j.range_of, coalesce(j.range_of, j.job_id), a.ended_at desc)
+    union all
     select j.job_id, j.tenant_id, j.kind, j.document_id, j.result #>> '{failed_pages,0,code}', j.state, null,
-           (j.result ->> 'failed_page_count')::integer
+           (j.result ->> 'failed_page_count')::integer, null, null
     from batchproc.processing_jobs j
     where %(partial)s and (j.result ->> 'failed_page_count')::integer > 0
       and j.args -> 'pilot' is distinct from 'true'::jsonb
@@ -44,22 +63,25 @@ with failed as (
     from turns p
 )
 select t.slug as tenant, f.job_id, f.kind, f.document_id, f.failure_code, d.path, f.state, f.jobs,
-       f.pages::bigint as failed_pages, f.groups, f.tenants, f.rank,
+       f.pages::bigint as failed_pages, f.groups, f.tenants, f.rank, f.now,
        -- One that was given up on without an attempt tells in its result what was missing.
        coalesce(case when f.failure_code = 'missing_language' and jsonb_typeof(f.result -> 'missing_languages') = 'array'
                      then 'no node has ' || (select string_agg(l, ', ') from jsonb_array_elements_text(
                                                  f.result -> 'missing_languages') as l) end,
-                -- What no handler has named has its cause where it happened.
+                -- What no handler has named has its cause where it happened; that goes last, where a line is cut.
                 case when f.failure_code in ('internal_error', 'poison', 'out_of_memory', 'no_space', 'database_lost',
                                              'forkserver_died')
-                     then coalesce(nullif(concat_ws(': ', a.error_type, a.detail), ''),
+                     then coalesce(nullif(concat_ws(', ', a.detail, a.error_type), ''),
                                    case when a.error_class = 'lease_expired' then 'its node was lost' end)
                      else a.detail end) as detail
 from groups f
 join batchproc.tenants t using (tenant_id)
 left join batchproc.documents d on d.document_id = f.document_id and d.tenant_id = f.tenant_id
 left join lateral (
-    select detail, error_type, error_class from batchproc.job_attempts where job_id = f.job_id order by ended_at desc limit 1
+    select detail, error_type, error_class from batchproc.job_attempts
+    where job_id = f.job_id and (f.claim_id is null or claim_id = f.claim_id)
+    order by ended_at desc
+    limit 1
 ) a on true
 where f.place <= %(examples)s and f.rank <= %(limit)s
 order by f.rank, f.place

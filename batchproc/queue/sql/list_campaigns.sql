@@ -1,17 +1,25 @@
 -- Campaigns, the newest first, from below the last one seen. Those completed are counted in an index alone; documents
 -- are looked for among the jobs which have not come to an end or were cancelled: one is left while any of its jobs
 -- waits or runs, and cancelled when somebody cancelled one of them and none is left. A campaign of an older release does
--- not know how many documents it had, and counts those of its jobs.
+-- not know how many documents it had, and counts those of its jobs. What prunes have deleted stays counted.
 select c.campaign_id, c.command, c.kind, c.scope ->> 'tenant' as tenant, c.paused, c.created_at, c.filled_at,
        c.cancelled_at, c.cancelling,
        coalesce(c.documents, (select count(distinct j.document_id) from batchproc.campaign_jobs j
                               where j.campaign_id = c.campaign_id)) as documents,
-       d.documents_left, d.documents_cancelled, s.jobs
+       d.documents_left, d.documents_cancelled + c.pruned_documents_cancelled as documents_cancelled, s.jobs,
+       c.pruned_completed + c.pruned_discarded + c.pruned_cancelled as pruned
 from batchproc.campaigns c
 cross join lateral (
     select coalesce(jsonb_object_agg(state, jobs), '{}') as jobs
-    from (select state, count(*) as jobs from batchproc.campaign_jobs j
-          where j.campaign_id = c.campaign_id
+    from (select state, sum(jobs)::bigint as jobs
+          from (select state, count(*) as jobs from batchproc.campaign_jobs j
+                where j.campaign_id = c.campaign_id
+                group by state
+                union all
+                select state, jobs
+                from (values ('completed', c.pruned_completed), ('discarded', c.pruned_discarded),
+                             ('cancelled', c.pruned_cancelled)) as pruned(state, jobs)
+                where jobs > 0) parts
           group by state) counted
 ) s
 cross join lateral (

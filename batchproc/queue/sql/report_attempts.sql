@@ -1,7 +1,7 @@
 -- What a report counts, chosen once for all of its statements: the attempts of a run, found by the time of their end,
 -- which is the order they are stored in, or those of a campaign's jobs. ``again``: the job came back. The pages of a
--- document in ranges are counted with its ranges. ``retaken``: the job was given up on, and somebody has retried it since;
--- what became of the attempt stays as it was.
+-- document in ranges are counted with its ranges. ``retaken``: the job was given up on, and somebody has retried it since,
+-- whatever became of it; what became of the attempt stays as it was.
 create temporary table report_attempts on commit drop as
 select a.job_id, a.tenant_id, j.kind, j.lane, j.document_id, a.seconds, a.outcome, a.failure_code,
        a.ended_at - make_interval(secs => greatest(a.seconds, 0)) as began_at, a.ended_at,
@@ -9,7 +9,7 @@ select a.job_id, a.tenant_id, j.kind, j.lane, j.document_id, a.seconds, a.outcom
            %(since)s, j.created_at, case when j.run_at <= a.started_at then j.run_at end)))::double precision as waited,
        case when a.outcome in ('completed', 'cancelled') then a.outcome
             when o.gave_up then 'discarded' else 'again' end as became,
-       o.gave_up and not l.is_last as retaken,
+       o.gave_up and not (l.is_last and j.run_id is not distinct from a.run_id) as retaken,
        case when o.reads and not o.joins then (j.result ->> 'pages')::integer end as pages,
        case when o.reads and not o.joins then (j.result ->> 'failed_page_count')::integer end as failed_pages
 from (

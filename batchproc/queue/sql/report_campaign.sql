@@ -1,5 +1,7 @@
--- finished_at: when its last job ended, if none is left.
-select c.campaign_id, c.command, c.created_at as started_at, clock_timestamp() as now, j.*
+-- finished_at: when its last job ended, if none is left. Jobs that were pruned are counted apart: of them nothing else is
+-- known.
+select c.campaign_id, c.command, c.created_at as started_at, clock_timestamp() as now, j.*,
+       c.pruned_completed + c.pruned_discarded + c.pruned_cancelled as pruned
 from batchproc.campaigns c
 cross join lateral (
     select count(*) as jobs,

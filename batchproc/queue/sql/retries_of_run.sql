@@ -3,8 +3,10 @@
 select count(*) as retries,
        extract(epoch from min(j.run_at) filter (
            where j.run_at <= clock_timestamp() + make_interval(secs => %(drain_wait)s)
-             and not exists (select from batchproc.kinds k where k.kind = j.kind and k.paused)
-             and not exists (select from batchproc.tenants t where t.tenant_id = j.tenant_id and t.paused))
+             and not exists (select from batchproc.kinds k
+                             where k.kind = j.kind and (k.paused or coalesce(k.max_running, k.declared_limit) = 0))
+             and not exists (select from batchproc.tenants t
+                             where t.tenant_id = j.tenant_id and (t.paused or t.max_running = 0)))
          - clock_timestamp())::float8 as next_seconds
 from batchproc.processing_jobs j
 where j.state = 'scheduled' and j.run_id = %(run_id)s and j.failure_code is not null

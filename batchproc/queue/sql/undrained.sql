@@ -5,9 +5,10 @@ select
      where j.state = 'scheduled' and j.run_id = %(run_id)s and j.failure_code is not null
        and j.failure_code <> 'storage_unavailable'
        and j.run_at <= clock_timestamp() + make_interval(secs => %(drain_wait)s)
-       and not exists (select from batchproc.kinds k where k.kind = j.kind and k.paused)
+       and not exists (select from batchproc.kinds k
+                       where k.kind = j.kind and (k.paused or coalesce(k.max_running, k.declared_limit) = 0))
        and exists (select from batchproc.tenants t
-                   where t.tenant_id = j.tenant_id and not t.paused
+                   where t.tenant_id = j.tenant_id and not t.paused and t.max_running is distinct from 0
                      and (j.kind <> all(%(language_kinds)s::text[])
                           or (j.languages is null or j.languages <@ %(able)s::text[])
                              and (j.languages <> '{auto}'

@@ -1,0 +1,1 @@
+select exists (select from batchproc.processing_jobs where kind = %(kind)s)
