@@ -23,9 +23,11 @@ def status(connection: Conn, document_id: int) -> Any:
     return one(connection, f"select status from batchproc.documents where document_id = {document_id}")
 
 
-def test_a_job_whose_document_somebody_holds_is_passed_over_with_it(opened: Callable[[], Conn]) -> None:
+def test_a_job_whose_document_somebody_holds_is_passed_over_with_it(
+    connection: Conn, opened: Callable[[], Conn]
+) -> None:
     """An import locks documents in the order of its files: who waits for one and holds others may wait for ever."""
-    connection, importing = opened(), opened()
+    importing = opened()
     tenant = add_tenant(connection)
     documents = [add_document(connection, tenant) for _ in range(4)]
     jobs = [enqueue(connection, tenant, document_id=document) for document in reversed(documents)]

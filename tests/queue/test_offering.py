@@ -17,6 +17,9 @@ def test_no_more_are_offered_than_can_be_looked_through(connection: Conn, monkey
     for slug in ("bolt", "acid", "acme", "acre"):
         add_tenant(connection, slug)
     connection.execute("insert into batchproc.kinds (kind) values ('ocr'), ('own_kind'), ('other')")
+    # With a number of one digit more among them, which the alphabet has first.
+    connection.execute("alter sequence batchproc.campaigns_campaign_id_seq restart with 1")
+    connection.execute("alter sequence batchproc.runs_run_id_seq restart with 1")
     connection.execute("insert into batchproc.campaigns (command) select 'import' from generate_series(1, 12)")
     connection.execute("insert into batchproc.runs (node_id) select gen_random_uuid() from generate_series(1, 12)")
 

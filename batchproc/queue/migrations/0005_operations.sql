@@ -91,14 +91,20 @@ alter table batchproc.runs add column slots integer check (slots >= 1);
 
 -- Campaigns: the kind of their jobs, whose documents were chosen (as of runs.scope), how many got a job, when the
 -- command that made it had gone through all of them (null: it still does, or was cut short), and when it was cancelled
--- (cancelling: some of its jobs have not come to their end yet, and whichever node runs goes on with it).
+-- (cancelling: some of its jobs have not come to their end yet, and whichever node runs goes on with it). What prunes
+-- have deleted of its jobs stays counted, by how they ended, and the documents of which with that the last cancelled job
+-- went.
 alter table batchproc.campaigns
     add column kind text,
     add column scope jsonb not null default '{}',
     add column documents bigint,
     add column filled_at timestamptz,
     add column cancelled_at timestamptz,
-    add column cancelling boolean not null default false;
+    add column cancelling boolean not null default false,
+    add column pruned_completed bigint not null default 0,
+    add column pruned_discarded bigint not null default 0,
+    add column pruned_cancelled bigint not null default 0,
+    add column pruned_documents_cancelled bigint not null default 0;
 create index campaigns_cancelling on batchproc.campaigns (campaign_id) where cancelling;
 
 -- The jobs of campaigns, in parts that have an index each: one over all states would be written by every claim. Those
@@ -181,11 +187,3 @@ create function batchproc.run_covers(scope jsonb, asked jsonb) returns boolean i
         where jsonb_array_length(coalesce(scope -> part, '[]')) > 0
           and not (jsonb_array_length(coalesce(asked -> part, '[]')) > 0 and scope -> part @> (asked -> part)))
 $$;
-
--- What prunes have deleted of the jobs of a campaign, by how they ended, and the documents of which with that the last
--- cancelled job went: they stay counted.
-alter table batchproc.campaigns
-    add column pruned_completed bigint not null default 0,
-    add column pruned_discarded bigint not null default 0,
-    add column pruned_cancelled bigint not null default 0,
-    add column pruned_documents_cancelled bigint not null default 0;
