@@ -96,7 +96,7 @@ class Settling:
 
     def ended(self, ended: Sequence[WorkEnded]) -> None:
         """What the pool says ended; logged and told to the observer."""
-        log.each([self._told(self._claims[end.work.claim_id], end) for end in ended])
+        log.each(lambda: [self._told(self._claims[end.work.claim_id], end) for end in ended])
         for end in ended:
             claim = self._claims[end.work.claim_id]
             self._observe(claim, end.outcome, end.seconds)

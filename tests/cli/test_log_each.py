@@ -41,10 +41,10 @@ def written(folder: Path, name: str) -> list[str]:
 @pytest.mark.parametrize("form", ["human", "json"])
 def test_each_line_is_as_if_it_had_been_written_alone(tmp_path: Path, form: Literal["human", "json"]) -> None:
     log.setup("info", form, tmp_path / "together", context={"slot": 3}, stderr=False)
-    log.each(LINES)
+    log.each(lambda: LINES)
     log.setup("info", form, tmp_path / "alone", context={"slot": 3}, stderr=False)
     for line in LINES:
-        log.each([line])
+        log.each([line].copy)
 
     together, alone = written(tmp_path, "together"), written(tmp_path, "alone")
 
@@ -59,10 +59,16 @@ def test_each_line_is_as_if_it_had_been_written_alone(tmp_path: Path, form: Lite
         assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d info ", line) for line in together)
 
 
-def test_nothing_is_written_below_the_level_or_of_nothing(tmp_path: Path) -> None:
-    log.setup("warning", "human", tmp_path / "log", stderr=False)
-    log.each(LINES)
-    log.setup("info", "human", tmp_path / "log", stderr=False)
-    log.each([])
+def test_nothing_is_written_of_nothing_and_what_nobody_reads_is_not_even_made(tmp_path: Path) -> None:
+    made: list[list[log.Line]] = []
 
-    assert written(tmp_path, "log") == []
+    def told(*lines: log.Line) -> list[log.Line]:
+        made.append(list(lines))
+        return made[-1]
+
+    log.setup("warning", "human", tmp_path / "log", stderr=False)
+    log.each(lambda: told(*LINES))
+    log.setup("info", "human", tmp_path / "log", stderr=False)
+    log.each(told)
+
+    assert (made, written(tmp_path, "log")) == ([[]], [])

@@ -60,7 +60,7 @@ def tell(file: Path, **bound: object) -> None:
             kept.truncate(0)
     except OSError:  # it went with the worker, or there never was one
         return
-    log.each([(f"printed: {line}", bound) for line in _ENDS.split(text) if line.strip()])
+    log.each(lambda: [(f"printed: {line}", bound) for line in _ENDS.split(text) if line.strip()])
     if size > _LOGGED:
         logger.bind(**bound).warning("printed: {} bytes more, which are not logged", size - _LOGGED)
 
