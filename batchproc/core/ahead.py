@@ -28,6 +28,10 @@ one that waits, 1,590 with three, 1,860 with five, and no more with eight; in bu
 STREAK = 10
 """After so many fillings of slots in a row that were all quick, the next one is taken to be quick, too."""
 
+BRIEF_JOBS = 300
+"""After so many jobs in a row of which none took long, the next ones are taken not to do so either. One in a hundred
+that does would send all back that wait behind it, each time."""
+
 
 class Ahead:
     """Knows by the jobs that were completed which slots are at quick jobs."""
@@ -43,14 +47,16 @@ class Ahead:
 
     @property
     def only_brief(self) -> bool:
-        """Whether all of it took next to nothing: more than one filling may wait in a slot.
+        """Whether all of it should take next to nothing, and no job took long.
 
-        Else one that takes long comes between them, and those behind it have to go back.
+        Then more than one filling may wait in a slot. Else one that takes long comes between them, and those behind it
+        have to go back.
         """
-        return self._brief >= STREAK
+        return self._brief >= BRIEF_JOBS
 
     def completed(self, claim: Claim, seconds: float) -> None:
         """A job took that long to its end."""
+        self._brief = self._brief + 1 if seconds <= QUICK_SECONDS else 0
         self._times.learn(_queue(claim), seconds)
 
     def expected(self, bundle: Sequence[Claim]) -> float:
@@ -61,7 +67,8 @@ class Ahead:
     def filled(self, expected: float) -> None:
         """A slot gets a filling that should take so many seconds."""
         self._quick = self._quick + 1 if expected <= QUICK_SECONDS else 0
-        self._brief = self._brief + 1 if expected <= BRIEF_SECONDS else 0
+        if expected > BRIEF_SECONDS:
+            self._brief = 0
 
 
 def room_behind(at_work: float, waiting: Sequence[float], *, most: int = MOST_WAITING) -> int:

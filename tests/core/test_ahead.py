@@ -8,7 +8,7 @@ from uuid import uuid4
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchproc.core.ahead import MOST_WAITING, QUICK_SECONDS, STREAK, Ahead, room_behind
+from batchproc.core.ahead import BRIEF_JOBS, BRIEF_SECONDS, MOST_WAITING, QUICK_SECONDS, STREAK, Ahead, room_behind
 from batchproc.core.job import Claim, Lane
 
 
@@ -53,16 +53,17 @@ def filled(ahead: Ahead, times: int, *claims: Claim) -> Ahead:
 def test_a_free_slot_gets_more_than_it_can_begin_with_after_many_quick_fillings_in_a_row() -> None:
     assert not filled(after(0.05), STREAK - 1).only_quick
     assert filled(after(0.05), STREAK).only_quick
-    assert not filled(after(0.05), STREAK).only_brief
 
 
-def test_many_wait_in_a_slot_after_many_fillings_in_a_row_that_took_next_to_nothing() -> None:
-    assert not filled(after(0.002), STREAK - 1).only_brief
-    assert filled(after(0.002), STREAK).only_brief
+def test_many_wait_in_a_slot_after_many_jobs_in_a_row_that_took_next_to_nothing() -> None:
+    assert not after(*[0.002] * (BRIEF_JOBS - 1)).only_brief
+    assert after(*[0.002] * BRIEF_JOBS).only_brief
+    assert not filled(after(*[BRIEF_SECONDS * 1.1] * BRIEF_JOBS), 1).only_brief
+    assert not after(*[0.002] * BRIEF_JOBS, QUICK_SECONDS * 1.1).only_brief, "one in so many takes long"
 
 
 def test_the_row_is_over_with_a_filling_that_may_take_long() -> None:
-    ahead = filled(after(0.002), STREAK)
+    ahead = filled(after(*[0.002] * BRIEF_JOBS), STREAK)
     filled(ahead, 1, claim("ocr"))
     assert not ahead.only_quick
     assert not ahead.only_brief
