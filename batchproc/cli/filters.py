@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -45,14 +45,20 @@ class FailureCode(click.ParamType[str]):
         return str(value)
 
 
-def require_kinds(app: App, connection: Connection[TupleRow], kinds: Iterable[str]) -> None:
-    """Raises UsageError for a kind that no node has made known, no job has, and no handler of these settings: there is
+def unknown_kinds(app: App, connection: Connection[TupleRow], kinds: Iterable[str]) -> Iterator[UsageError]:
+    """What is said of each kind that no node has made known, no job has, and no handler of these settings: there is
     nothing of it, and nobody would wonder why."""
     store = KindStore(app.schema)
     for kind in kinds:
         is_known = store.kinds(connection, kind) or kind in app.registry.specs() or store.has_jobs(connection, kind)
         if not is_known:
-            raise UsageError(f"there is no kind {kind!r}", "see: batchproc kinds list")
+            yield UsageError(f"there is no kind {kind!r}", "see: batchproc kinds list")
+
+
+def require_kinds(app: App, connection: Connection[TupleRow], kinds: Iterable[str]) -> None:
+    """Raises UsageError for the first that is one of ``unknown_kinds``."""
+    for unknown in unknown_kinds(app, connection, kinds):
+        raise unknown
 
 
 def warn_of_code(app: App, code: str) -> None:

@@ -106,7 +106,8 @@ class ImportOutput:
             self.rejected.tell_total()
         self.rejected.tell_remedy()
         self._tell_of_failed()
-        if self.folders_left_out and not self._quiet:
+        # Not in each mail of cron's, whose line names the folder it means; where nothing was found, that may be why.
+        if self.folders_left_out and not self._quiet and (sys.stderr.isatty() or not self.files):
             folders, them = counted(self.folders_left_out, "folder"), "it" if self.folders_left_out == 1 else "them"
             say(f"{folders} left out; with -r all files below {them} are taken, too")
 

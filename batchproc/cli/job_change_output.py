@@ -63,6 +63,7 @@ PRIORITISE = Action("prioritise", changing.PRIORITISED, "moved", WAITING, "only 
 
 _WORDS = {
     changing.RETRIED_HELD: "held again with its paused campaign: batchproc campaigns list, then resume",
+    changing.RETRIED_ALREADY: "waits or runs already",
     changing.PRIORITISED_ALREADY: "has that place already",
     changing.DISCARDED_ALREADY: "is discarded already",
     cancelling.REQUESTED: "asked to stop, but its node has not done so yet: see batchproc status",
@@ -71,12 +72,14 @@ _WORDS = {
     "superseded": "left as it is: a job with the same unique key waits already",
 }
 _COUNTED = {
+    changing.RETRIED_ALREADY: "waited or ran already",
     changing.PRIORITISED_ALREADY: "had that place already",
     changing.DISCARDED_ALREADY: "discarded already",
     ALREADY: "cancelled already",
 }
 """In place of those where it is said of several jobs."""
 _ALREADY = {
+    **{(RETRY.name, state): changing.RETRIED_ALREADY for state in (*WAITING, JobState.RUNNING)},
     (CANCEL.name, JobState.CANCELLED): ALREADY,
     (DISCARD.name, JobState.DISCARDED): changing.DISCARDED_ALREADY,
 }
@@ -85,7 +88,7 @@ _ALREADY = {
 
 def unlike(action: Action, changed: Changed) -> int:
     """How many of the jobs that were named are not as they were asked for; what is unknown is an error of its own."""
-    alike = {action.done, changing.RETRIED_HELD, changing.PRIORITISED_ALREADY, changing.DISCARDED_ALREADY, ALREADY}
+    alike = {action.done, changing.RETRIED_HELD, *_ALREADY.values(), changing.PRIORITISED_ALREADY}
     return sum(outcome not in {*alike, job_states.UNKNOWN} for outcome in changed.jobs.values())
 
 

@@ -250,7 +250,8 @@ def forget_kind(app: App, kind: str, as_json: bool) -> None:
     batchproc kinds forget export
 
     What "kinds set" has set of it goes with it. Only one that no job is of, one that is over neither, and that no
-    running node and none of these settings' handlers know: those would make it known again.
+    running node and none of these settings' handlers know: those would make it known again. A prune --kind of it that
+    somebody gives each night goes on, with a warning.
     """
     if kind in _handlers(app):
         raise UsageError(f"these settings have a handler of kind {kind}", "take its module out of handlers first")

@@ -95,9 +95,9 @@ class ProgressLine:
     def _line(self, now: float, counts: Counts, look: Callable[[], RunLook]) -> str:
         self._ended.add(now, _ended(counts))
         done = [
-            _Part(f"{counts.completed} done", 0),
-            *([_Part(f"{counts.discarded} discarded", 3)] if counts.discarded else []),
-            *([_Part(f"{counts.cancelled} cancelled", 6)] if counts.cancelled else []),
+            _Part(f"{counts.completed:,} done", 0),
+            *([_Part(f"{counts.discarded:,} discarded", 3)] if counts.discarded else []),
+            *([_Part(f"{counts.cancelled:,} cancelled", 6)] if counts.cancelled else []),
         ]
         # Not below none: jobs that something else tells of are taken back (`Counts.forget_discarded`).
         fast = throughput.rate(max(0, self._ended.last - self._ended.first), self._ended.seconds)
@@ -123,9 +123,9 @@ def _ahead(seen: RunLook) -> list[_Part]:
     elif seen.due is not None and seen.unserved is not None:
         wait = "waits" if seen.due.waiting == 1 else "wait"
         given_up = f"given up in {_seconds(seen.unserved)}"
-        told = [_Part(f"{seen.due.waiting} {wait} for languages that no node has, {given_up}", 2)]
+        told = [_Part(f"{seen.due.waiting:,} {wait} for languages that no node has, {given_up}", 2)]
     elif seen.due is not None and (any(seen.due) or not later):
-        told = [_Part(f"{seen.due.running} running", 5), _Part(f"{seen.due.waiting} wait", 2)]
+        told = [_Part(f"{seen.due.running:,} running", 5), _Part(f"{seen.due.waiting:,} wait", 2)]
     left = [_Part(f"about {duration(seen.seconds_left)} left", 7)] if seen.seconds_left else []
     return [*told, *later, *left]
 
@@ -134,14 +134,14 @@ def _silent(silent: Silent) -> _Part:
     state = "gone" if silent.gone else "silent so far"
     whose = f"a node {state}" if silent.nodes == 1 else f"nodes {state}"
     back = f"taken back in up to {_seconds(silent.seconds)}" if silent.seconds else "being taken back"
-    return _Part(f"{silent.jobs} of {whose}, {back}", 2)
+    return _Part(f"{silent.jobs:,} of {whose}, {back}", 2)
 
 
 def _later(seen: RunLook) -> list[_Part]:
     if seen.retries is None or not seen.retries.jobs:
         return []
     jobs, soon = seen.retries
-    again = f"{jobs} to be tried again"
+    again = f"{jobs:,} to be tried again"
     if soon is None:  # not by this run
         return [_Part(again, 4)]
     wait = f"in {_seconds(soon)}"

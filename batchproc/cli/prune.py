@@ -12,7 +12,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.cli.app import App, pass_app
-from batchproc.cli.filters import require_kinds
+from batchproc.cli.filters import unknown_kinds
 from batchproc.cli.job_filters import MANY
 from batchproc.cli.messages import confirm, say
 from batchproc.cli.output import emit_json, json_option, print_broken
@@ -74,14 +74,15 @@ def prune(
     but for each scope that runs had (all, a tenant, a lane ...) the newest run and the last that ended well stay, so
     that status --check and metrics stay true. It may go on beside a run: it deletes few at a time, and rests in
     between for as long as that took. Stopped by a signal it says what it has deleted, and the next goes on from there.
-    Without a terminal, as from cron, nobody is asked.
+    Without a terminal, as from cron, nobody is asked. Of a --kind that nobody knows any more it only warns.
     """
     if tenant == "" or "" in kinds:
         raise UsageError(f"--{'tenant' if tenant == '' else 'kind'} is empty", "leave it out, or give it a value")
     age = older_than if older_than is not None else timedelta(seconds=app.settings.retention.jobs)
     stop = Event()
     with app.connect() as connection:
-        require_kinds(app, connection, kinds)
+        for unknown in unknown_kinds(app, connection, kinds):
+            say(f"warning: {unknown}")
         wanted = Wanted(
             states=tuple(JobState(state) for state in states),
             kinds=kinds,

@@ -28,7 +28,6 @@ from batchproc.engine.requirements import require_time
 from batchproc.engine.sd_notify import Notifier
 from batchproc.engine.window import Window
 from batchproc.ops import debugging, summary
-from batchproc.ops.kept_text import kept_line
 
 
 @click.command()
@@ -194,7 +193,7 @@ def _in_process(app: App, job_id: int | None, scope: Scope, as_json: bool) -> in
         emit_json(summary.plain(report) | {"attempts": watch.attempts})
     elif not report.counts.claimed:
         tell_none_due(app, scope)
-        for line in summary.on_screen(map(kept_line, report.kept)):
+        for line in summary.on_screen(summary.kept_lines(report, len(report.kept))):
             click.echo(line)
     else:
         watch.tell_retry(report.counts)

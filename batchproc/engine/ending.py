@@ -66,9 +66,8 @@ def declared(spec: KindSpec, failure: Failure) -> Failed:
     code: object = failure.code
     if not isinstance(code, str) or code not in spec.failure_codes | _RESERVED:
         logger.error("kind {} raised the failure code {!r:.100}, which it does not declare", spec.name, code)
-        # Anything but a code's letters may quote a document.
-        named = f" {code}" if isinstance(code, str) and CODE.fullmatch(code) else ""
-        return Failed(error_class, "internal_error", place(failure), f"undeclared failure code{named}")
+        # Not the code, which the log has: a word of the document may be one, too.
+        return Failed(error_class, "internal_error", place(failure), "undeclared failure code")
     if code == "storage_unavailable":
         error_class = ErrorClass.STORAGE_UNAVAILABLE  # the same as raising StorageUnavailable
     return Failed(error_class, code, place(failure), None if failure.detail is None else _text(failure.detail))

@@ -72,9 +72,8 @@ class Night:
             "left_by_kind": {kind: found.jobs for kind, found in left.items()},
         }
         if self._options.job_id is None:
-            told["kept"] = self._store.kept(
-                connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes
-            )
+            kept = self._store.kept(connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes)
+            told |= {"kept": kept.most, "kept_more": kept.more}
         window = self._options.window
         claimable = {kind: found.claimable for kind, found in left.items() if found.claimable}
         if window is None or not claimable or not (ended or self.watch.withheld() & set(claimable)):

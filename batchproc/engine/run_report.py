@@ -68,7 +68,8 @@ class RunReport:
             end it, or nobody knows how long such jobs take.
         too_long: kinds with jobs left of which one takes longer than the whole window, with the seconds that it is
             expected to take: they are never claimed in such a window.
-        kept: what a person has paused or given a limit of 0, with how many of the jobs that are ``left`` that keeps.
+        kept: what a person has paused or given a limit of 0, with how many of the jobs that are ``left`` that keeps;
+            no more than ``MOST_KEPT``, those with most jobs. ``kept_more``: how many there are besides.
     """
 
     run_id: int
@@ -84,3 +85,4 @@ class RunReport:
     nights_left: int | None = None
     too_long: Mapping[str, float] = field(default_factory=dict)
     kept: tuple[Kept, ...] = ()
+    kept_more: int = 0

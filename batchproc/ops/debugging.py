@@ -34,7 +34,7 @@ from batchproc.handlers import registry
 from batchproc.handlers.registry import Registry
 from batchproc.ops.languages import installed
 from batchproc.queue.endings import Ended
-from batchproc.queue.nights import Kept, NightStore
+from batchproc.queue.nights import KeptBack, NightStore
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from batchproc.settings import Settings
 from batchproc.version import __version__
@@ -135,7 +135,7 @@ def run_in_process(
                     outcome = (attempted or _attempt)(worker, claim)
                 observe(claim, outcome, time.monotonic() - started)
                 _settle(store, connection, settings, handlers, claim, outcome, counts)
-            kept = () if claim is not None else _kept(settings, connection, scope)
+            kept = KeptBack((), 0, 0) if claim is not None else _kept(settings, connection, scope)
             exit_code = counts.exit_code(settings.run.accept_codes)
             store.finish_run(connection, run_id, exit_code, counts.plain())
         except BaseException as error:
@@ -146,7 +146,7 @@ def run_in_process(
         finally:
             lease.stop()
             store.leave(connection)
-    return RunReport(run_id, counts, 0, time.monotonic() - started, exit_code, kept=kept)
+    return RunReport(run_id, counts, 0, time.monotonic() - started, exit_code, kept=kept.most, kept_more=kept.more)
 
 
 def _claim(
@@ -167,7 +167,7 @@ def _claim(
     return None
 
 
-def _kept(settings: Settings, connection: Connection[TupleRow], scope: Scope) -> tuple[Kept, ...]:
+def _kept(settings: Settings, connection: Connection[TupleRow], scope: Scope) -> KeptBack:
     """What waits for a person, and may be why nothing was found to run."""
     nights = NightStore(settings.database.schema_name)
     return nights.kept(connection, tenant_ids=scope.tenant_ids, kinds=scope.kinds, lanes=scope.lanes)

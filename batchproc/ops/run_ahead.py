@@ -123,6 +123,7 @@ class RunAhead:
         self._waited: throughput.Window[int] = throughput.Window()
         self._due = _Rarely(COUNT_SHARE, clock, self._counted)
         self._retries = _Rarely(COUNT_SHARE, clock, self._later)
+        self._lacking = _Rarely(COUNT_SHARE, clock, self._without_language)
         self._estimate = _Rarely(ESTIMATE_SHARE, clock, self._estimated)
 
     def look(self, connection: Connection[TupleRow]) -> RunLook:
@@ -156,9 +157,9 @@ class RunAhead:
 
     def _unserved(self, connection: Connection[TupleRow], due: Due) -> float | None:
         """None unless nothing runs and all that waits does so for languages that no node has."""
-        kinds = self._language_kinds
-        asks = bool(kinds and due.waiting and not due.running)
-        if not asks or self._inspection.unserved(connection, kinds) < due.waiting:
+        asks = bool(self._language_kinds and due.waiting and not due.running)
+        lacking = self._lacking.asked(connection)[0] if asks else None
+        if lacking is None or lacking < due.waiting:
             self._unserved_since = None
             return None
         if self._unserved_since is None:
@@ -169,6 +170,9 @@ class RunAhead:
         now, due = self._clock(), self._inspection.due(connection)
         self._waited.add(now, due.waiting)
         return due
+
+    def _without_language(self, connection: Connection[TupleRow]) -> int:
+        return self._inspection.unserved(connection, self._language_kinds)
 
     def _later(self, connection: Connection[TupleRow]) -> Retries:
         return self._inspection.retries(connection, self._run_id, self._within())

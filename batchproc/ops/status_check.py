@@ -92,6 +92,7 @@ def judge(night: Nights, max_age: float) -> Verdict:
         "without_handler": night.without_handler,
         "kept": night.kept_jobs,
         "kept_by": [kept._asdict() for kept in night.kept],
+        "kept_by_more": night.kept_more,
         "max_age_seconds": max_age,
     }
     return Verdict(level, text, figures)
@@ -131,7 +132,8 @@ def _kept(night: Nights) -> list[str]:
     if not night.kept:
         return []
     named = [f"{kept_name(kept)} ({kept.jobs:,})" for kept in night.kept[:_NAMED]]
-    more = [f"{len(night.kept) - _NAMED} more"] if len(night.kept) > _NAMED else []
+    unnamed = len(night.kept) - len(named) + night.kept_more
+    more = [f"{unnamed:,} more"] if unnamed else []
     return [f"{waiting(night.kept_jobs)} for somebody: {', '.join(named + more)}"]
 
 

@@ -113,6 +113,7 @@ def plain(report: RunReport, done: Worked | None = None) -> dict[str, Any]:
         "window_ended": report.window_ended,
         "nights_left": report.nights_left,
         "kept": [kept._asdict() for kept in report.kept],
+        "kept_more": report.kept_more,
         **({} if done is None else _worked_plain(report, done)),
     }
 
@@ -156,7 +157,7 @@ def _entries(
     text.extend(failure_lines(failures, room.groups, room.examples, f"batchproc report {report.run_id}"))
     text.extend(_some(report.warnings, room.others, _warning, ("warning is in the log", "warnings are in the log")))
     text.extend(_undone(report, room))
-    text.extend(_some(report.kept, room.others, kept_line, _KEPT))
+    text.extend(kept_lines(report, room.others))
     text.extend(_some(unknown, room.others, _unknown, _WITHOUT_HANDLER))
     if counts.codes:
         text.append("failure codes: " + _named(dict(counts.codes.most_common()), "{1} {0:,}", room.names))
@@ -168,6 +169,11 @@ def _entries(
     took = duration(_lasted(report, done))
     text.append(f"run {report.run_id}: {counted}, {report.left:,} left, {took}, exit {report.exit_code}")
     return text
+
+
+def kept_lines(report: RunReport, most: int) -> list[str]:
+    """What waits for a person, so many of what keeps it."""
+    return _some(report.kept, most, kept_line, _KEPT, report.kept_more)
 
 
 def on_screen(entries: Iterable[str]) -> list[str]:
@@ -226,10 +232,12 @@ def _rates(report: RunReport, done: Worked | None) -> list[str]:
     return ["; ".join(parts)]
 
 
-def _some(items: Sequence[T], most: int, told: Callable[[T], str], besides: tuple[str, str]) -> list[str]:
-    """The first of them, and how many there are besides: of one, and of several."""
+def _some(
+    items: Sequence[T], most: int, told: Callable[[T], str], besides: tuple[str, str], more: int = 0
+) -> list[str]:
+    """The first of them, and how many there are besides: of one, and of several. ``more``: of what is not in items."""
     text = [told(item) for item in items[:most]]
-    if left_out := len(items) - len(text):
+    if left_out := len(items) - len(text) + more:
         text.append(f"{'and ' if text else ''}{left_out:,} {'more ' if text else ''}{besides[left_out > 1]}")
     return text
 

@@ -21,6 +21,8 @@ from batchproc.queue.job_states import PAUSES, UNKNOWN, UNWRITTEN, states_of
 RETRIED = "retried"
 RETRIED_HELD = "retried_held"
 """Of a retried job that is held, since its campaign is paused."""
+RETRIED_ALREADY = "retried_already"
+"""Of a job that is not over: it waits, is held or runs."""
 DISCARDED = "discarded"
 DISCARDED_ALREADY = "discarded_already"
 PRIORITISED = "prioritised"
@@ -31,6 +33,7 @@ GIVEN_UP = "given_up"
 """The failure code of what a person gave up on."""
 
 _WAITING = frozenset({JobState.SCHEDULED, JobState.AVAILABLE, JobState.HELD})
+_NOT_OVER = _WAITING | {JobState.RUNNING}
 
 
 class Changing:
@@ -50,15 +53,18 @@ class Changing:
         """Makes discarded and cancelled jobs available again with fresh budgets, or holds them with their campaign.
 
         They are ``retried``, ``retried_held``, or ``superseded`` when a job with their unique key does their work
-        already. Of jobs with one unique key that cannot wait both, one is ``unwritten``. A campaign that was cancelled
-        is so no longer once the last of its cancelled jobs is retried.
+        already. What is not over is ``retried_already``. Of jobs with one unique key that cannot wait both, one is
+        ``unwritten``. A campaign that was cancelled is so no longer once the last of its cancelled jobs is retried.
         """
         require_own_transactions(connection, "a retry of many jobs")
         found: list[tuple[int, str, bool, int | None]]
         found, refused = write_apart(
             connection, sorted(job_ids), lambda ids: connection.execute(self._sql["retry_jobs"], [ids]).fetchall()
         )
-        outcomes = {job_id: RETRIED_HELD if is_held else outcome for job_id, outcome, is_held, _ in found}
+        outcomes = {
+            job_id: RETRIED_HELD if is_held else RETRIED_ALREADY if outcome in _NOT_OVER else outcome
+            for job_id, outcome, is_held, _ in found
+        }
         outcomes |= dict.fromkeys(refused, UNWRITTEN)
         # With what is committed: of two retries at once the later one sees that nothing is left.
         if campaign_ids := sorted({campaign_id for *_, campaign_id in found if campaign_id is not None}):

@@ -30,7 +30,8 @@ class Nights:
         braked: kinds that a brake has paused, each with its code.
         without_handler: of ``waiting`` those of kinds that no run of late had a handler of, by kind; only kinds of
             which one was due already while a night looked for jobs.
-        kept: what keeps jobs, due or not, until a person changes it; ``kept_jobs``: how many those are.
+        kept: what keeps jobs, due or not, until a person changes it, of ``MOST_KEPT`` and more those with most jobs;
+            ``kept_more``: how many there are besides; ``kept_jobs``: how many jobs all of them keep.
     """
 
     now: datetime
@@ -47,6 +48,7 @@ class Nights:
     braked: list[str]
     without_handler: dict[str, int] = field(default_factory=dict)
     kept: tuple[Kept, ...] = ()
+    kept_more: int = 0
     kept_jobs: int = 0
 
     @property
@@ -83,5 +85,5 @@ def look_at_night(
         values = {**asked, "asked": json.dumps(asked), "of_late": of_late}
         night = cursor.execute(SqlFolder("batchproc.queue", schema)["night"], values).fetchone()
     assert night is not None
-    kept, jobs = NightStore(schema).kept_in_total(connection, tenant_ids=tenant_ids, kinds=kinds, lanes=lanes)
-    return replace(night, kept=kept, kept_jobs=jobs)
+    kept = NightStore(schema).kept(connection, tenant_ids=tenant_ids, kinds=kinds, lanes=lanes)
+    return replace(night, kept=kept.most, kept_more=kept.more, kept_jobs=kept.jobs)

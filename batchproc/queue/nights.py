@@ -14,6 +14,8 @@ from batchproc.database import SqlFolder
 PAST_DAYS = 30
 """Days of ``usage_daily`` that say how long jobs and pages take, wherever that is estimated: long enough for kinds that
 run once a month."""
+MOST_KEPT = 20
+"""So many of what keeps jobs are told: thousands of tenants may be paused, and what is told is one line of JSON."""
 
 
 class LeftOfKind(NamedTuple):
@@ -35,6 +37,17 @@ class Kept(NamedTuple):
     kind: str | None
     campaign_id: int | None
     reason: str | None
+    jobs: int
+
+
+class KeptBack(NamedTuple):
+    """What keeps jobs, that with most jobs first and no more than ``MOST_KEPT``; ``more``: how many there are besides.
+
+    ``jobs``: how many all of these keep, each counted once.
+    """
+
+    most: tuple[Kept, ...]
+    more: int
     jobs: int
 
 
@@ -68,24 +81,17 @@ class NightStore:
         tenant_ids: Collection[int],
         kinds: Collection[str],
         lanes: Collection[int],
-    ) -> tuple[Kept, ...]:
-        """What keeps jobs of that scope waiting until a person changes it, that with most jobs first.
+    ) -> KeptBack:
+        """What keeps jobs of that scope waiting until a person changes it.
 
         Kinds that a brake has paused are not among them. A job whose tenant and kind are paused counts for both.
         """
-        return self.kept_in_total(connection, tenant_ids=tenant_ids, kinds=kinds, lanes=lanes)[0]
-
-    def kept_in_total(
-        self,
-        connection: Connection[TupleRow],
-        *,
-        tenant_ids: Collection[int],
-        kinds: Collection[str],
-        lanes: Collection[int],
-    ) -> tuple[tuple[Kept, ...], int]:
-        """The same, and how many jobs that are, each counted once."""
-        rows = connection.execute(self._sql["kept_back"], _scope(tenant_ids, kinds, lanes)).fetchall()
-        return tuple(Kept(*row[:-1]) for row in rows), rows[0][-1] if rows else 0
+        values = {**_scope(tenant_ids, kinds, lanes), "most": MOST_KEPT}
+        rows = connection.execute(self._sql["kept_back"], values).fetchall()
+        if not rows:
+            return KeptBack((), 0, 0)
+        *_, keepers, jobs = rows[0]
+        return KeptBack(tuple(Kept(*row[:-2]) for row in rows), keepers - len(rows), jobs)
 
 
 def _scope(tenant_ids: Collection[int], kinds: Collection[str], lanes: Collection[int]) -> dict[str, list[Any]]:

@@ -92,7 +92,7 @@ class Pruning:
         Whoever iterates may rest between batches, or stop: nothing is held meanwhile. The time is that of the first
         look, so that it ends. A batch may be empty. Attempts go with their jobs; usage, documents and their pages stay;
         so do the nodes and runs unless all jobs are wanted, which then come last, and always the last run that ended
-        well and the newest, of each scope.
+        well and the newest, of each scope. What was cancelled of a campaign waits for the other jobs of its document.
 
         Args:
             connection: in autocommit mode, outside transactions.
@@ -132,7 +132,11 @@ class Pruning:
 
     def _delete(self, connection: Connection[TupleRow], found: list[_Found], until: datetime) -> Pruned:
         def write(job_ids: list[int]) -> list[TupleRow]:
-            return connection.execute(self._sql["prune_jobs"], {"job_ids": job_ids, "until": until}).fetchall()
+            values = {"job_ids": job_ids, "until": until}
+            with connection.transaction():
+                # A statement of its own: the next sees which jobs of these campaigns another prune has deleted.
+                connection.execute(self._sql["lock_campaigns"], values)
+                return connection.execute(self._sql["prune_jobs"], values).fetchall()
 
         deleted, _ = write_apart(connection, sorted(job.job_id for job in found), write)
         return Pruned(Counter(JobState(state) for _, state in deleted), len(found) - len(deleted))

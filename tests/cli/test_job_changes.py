@@ -74,7 +74,7 @@ def test_jobs_named_by_their_ids_are_told_one_by_one(shell: JobShell) -> None:
     shell.ended(1)
     shell.ended(2, state="completed", code=None)
 
-    assert outcomes(shell.json("retry", "1", "2", "3")) == [(1, "retried"), (2, "completed"), (3, "available")]
+    assert outcomes(shell.json("retry", "1", "2", "3")) == [(1, "retried"), (2, "completed"), (3, "retried_already")]
     assert outcomes(shell.json("cancel", "2", "3")) == [(2, "completed"), (3, "cancelled")]
     assert outcomes(shell.json("discard", "4", "2")) == [(2, "completed"), (4, "discarded")]
     assert outcomes(shell.json("prioritise", "1", "3")) == [(1, "prioritised"), (3, "cancelled")]
@@ -98,7 +98,7 @@ def test_jobs_named_by_their_ids_are_told_one_by_one(shell: JobShell) -> None:
         ("discard", "cancelled", "cancelled", "is cancelled already, and left so: only jobs that wait", 1),
         ("discard", "completed", "completed", "is completed already, and left so: only jobs that wait", 1),
         ("retry", "discarded", "retried", "waits again", 0),
-        ("retry", "available", "available", "is available, and left so: only discarded and cancelled jobs", 1),
+        ("retry", "available", "retried_already", "waits or runs already", 0),
         ("retry", "completed", "completed", "is completed already, and left so: only discarded and cancelled", 1),
         ("prioritise", "available", "prioritised", "moved", 0),
         ("prioritise", "discarded", "discarded", "is discarded already, and left so: only jobs that wait", 1),
@@ -302,7 +302,7 @@ def test_a_dry_run_of_ids_says_of_each_what_would_become_of_it(shell: JobShell) 
     assert [line.split(",")[0] for line in out.splitlines()] == [
         "job 1: would be retried",
         "job 2: is completed already",
-        "job 3: is available",
+        "job 3: waits or runs already",
     ]
     assert shell.said("retry", "1", "2", "--dry-run")[0] == 0, "nothing was to be changed"
     assert shell.said("cancel", "3", "--dry-run")[1] == "job 3: would be cancelled\n"

@@ -89,6 +89,19 @@ def test_a_run_that_waits_for_a_dead_node_or_for_languages_says_so() -> None:
     assert lacking == "12 done, 1 discarded, 1 waits for languages that no node has, given up in 9 s"
 
 
+def test_numbers_are_read_by_thousands() -> None:
+    for look in (
+        ahead(1105, 2105),
+        ahead(0, 0, 3105, 20.0),
+        RunLook(Due(4105, 0), None, None, unserved=8.0),
+        RunLook(Due(0, 5105), None, None, silent=Silent(5105, 2, gone=True, seconds=0.0)),
+    ):
+        for counts in (Counts(completed=1105, discarded=2105), Counts(completed=1105, cancelled=2105)):
+            told = line_of(look, counts, (0.0, 1.0))
+            assert not re.search(r"\d{4}", told), told
+            assert len(re.findall(r"\d,105", told)) >= 2, told
+
+
 def test_no_rate_is_told_of_what_nobody_has_seen() -> None:
     assert line_of(ahead(2, 40), Counts(completed=20), (0.0, 1.0)) == "20 done, 2 running, 40 wait"
     assert line_of(ahead(1, 0), Counts(completed=5)) == "5 done, 1 running, 0 wait", "no half a job a second"
@@ -100,15 +113,15 @@ def test_where_the_line_is_too_long_what_matters_least_is_left_out(monkeypatch: 
     counts = Counts(completed=1_000_000, discarded=12_345)
     long = ahead(1000, 1_000_000, 1000, 40.0, 43_500.0)
     wide = line_of(long, counts)
-    assert wide == "1000000 done, 12345 discarded, 1000000 wait, a retry in 40 s"
+    assert wide == "1,000,000 done, 12,345 discarded, 1,000,000 wait, a retry in 40 s"
     assert cell_len(wide) < 80
     few = line_of(ahead(2, 40, 2, 40.0, 40.0), Counts(completed=12, discarded=1), (0.0, 10.0))
     assert few == "12 done, 1 discarded, 2 running, 40 wait, 2 to be tried again, the next in 40 s"
     unhurried = line_of(ahead(1000, 1_000_000, left=43_500.0), counts)
-    assert unhurried == "1000000 done, 12345 discarded, 1000 running, 1000000 wait"
+    assert unhurried == "1,000,000 done, 12,345 discarded, 1,000 running, 1,000,000 wait"
     monkeypatch.setattr("batchproc.cli.progress.terminal_width", lambda: 40)
-    assert line_of(long, counts) == "1000000 done, a retry in 40 s", "what the run waits for goes last"
-    assert line_of(ahead(1000, 1_000_000, left=43_500.0), counts) == "1000000 done, 1000000 wait"
+    assert line_of(long, counts) == "1,000,000 done, a retry in 40 s", "what the run waits for goes last"
+    assert line_of(ahead(1000, 1_000_000, left=43_500.0), counts) == "1,000,000 done, 1,000,000 wait"
     monkeypatch.setattr("batchproc.cli.progress.terminal_width", lambda: 300)
     assert line_of(long, counts) == wide, "at most as long as on a usual terminal"
 

@@ -133,7 +133,7 @@ def test_a_check_has_json_too(batchproc: Command) -> None:
     assert list(checked.json) == [
         "status", "code", "text", "last_success_run", "last_success_at", "success_age_seconds", "last_run",
         "last_exit_code", "going", "waiting", "longest_wait_seconds", "braked", "without_handler", "kept", "kept_by",
-        "max_age_seconds",
+        "kept_by_more", "max_age_seconds",
     ]  # fmt: skip
 
 

@@ -203,7 +203,7 @@ class JobModel:
         asked = [self.jobs[job_id] for job_id in sorted(set(job_ids)) if job_id in self.jobs]
         ended = [job for job in asked if job.state in ("discarded", "cancelled")]
         newest = {job.unique: job for job in ended}
-        told = {job.job_id: job.state for job in asked}
+        told = {job.job_id: "completed" if job.state == "completed" else "retried_already" for job in asked}
         going = [job for job in ended if job.unique is None or newest[job.unique] is job]
         free = [job for job in going if self.standing_in_the_way(job) is None]
         told |= {job.job_id: "superseded" for job in ended}

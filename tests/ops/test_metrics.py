@@ -189,6 +189,26 @@ def test_the_queue_is_told_by_lane_and_a_pause_ages_nobody(bench: Bench) -> None
     assert found["batchproc_database_up",] == 1
 
 
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "update batchproc.tenants set max_running = 0",
+        "insert into batchproc.kinds (kind, max_running) values ('t_quick', 0)",
+        "insert into batchproc.kinds (kind, declared_limit) values ('t_quick', 0)",
+    ],
+)
+def test_what_a_limit_of_0_keeps_back_ages_nobody_and_is_no_work(bench: Bench, limit: str) -> None:
+    bench.enqueue(bench.tenant("acme"), "t_quick")
+    bench.connection.execute("update batchproc.processing_jobs set lane = 0, run_at = run_at - interval '1 day'")
+    oldest, success = "batchproc_queue_oldest_age_seconds", "batchproc_last_success_timestamp_seconds"
+    waits = queue_of(bench, for_ever=True)
+    assert (waits[oldest, "interactive"] > 86_000, waits[success, "all"]) == (True, COMPLETED)
+    bench.connection.execute(limit.encode())
+    kept = queue_of(bench, for_ever=True)
+    assert kept[oldest, "interactive"] == 0
+    assert kept[success, "all"] == pytest.approx(time.time(), abs=60)
+
+
 def test_pages_are_those_of_all_days(bench: Bench) -> None:
     tenant = bench.tenant("acme")
     bench.connection.execute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, cast
 from uuid import UUID
 
@@ -56,6 +57,7 @@ class Queue:
     asked: list[tuple[str, float]] = field(default_factory=list)
     nodes: Sequence[NodeAtWork] = ()
     lacking: int = 0
+    lacking_takes: float = 0.0
     schema: str = "batchproc"
 
     def due(self, _: Conn) -> Due:
@@ -77,6 +79,7 @@ class Queue:
         return self.nodes
 
     def unserved(self, _: Conn, _kinds: Collection[str]) -> int:
+        self._ask("unserved", self.lacking_takes)
         return self.lacking
 
     def _ask(self, what: str, takes: float) -> None:
@@ -220,9 +223,23 @@ def test_while_all_that_waits_lacks_a_language_no_time_is_left(connection: Conn)
     assert queue.ahead().look(connection).unserved is None, "of no kind such jobs are given up on"
 
 
-def looked(queue: Queue, connection: Conn, *, seconds: float) -> list[RunLook]:
+def test_how_much_lacks_a_language_is_asked_for_as_rarely_as_that_takes_long(connection: Conn) -> None:
+    queue = Queue(counted=Due(10**6, 0), lacking=10**6, lacking_takes=0.5)
+    seen = looked(queue, connection, seconds=30.0, language_kinds=["ocr"], lease=30.0)
+    asked = [at for what, at in queue.asked if what == "unserved"]
+    assert len(asked) == 3
+    assert min(later - at for at, later in pairwise(asked)) >= 0.5 / 0.05
+    assert None not in [look.unserved for look in seen], "in between it is as it was"
+
+    endless = Queue(counted=Due(10**8, 0), lacking=10**8, lacking_takes=11.0)
+    [first, *_] = looked(endless, connection, seconds=60.0, language_kinds=["ocr"])
+    assert (first.due, first.unserved) == (endless.counted, None), "nobody can tell, and the rest is told"
+    assert [what for what, _ in endless.asked].count("unserved") == 1
+
+
+def looked(queue: Queue, connection: Conn, *, seconds: float, **options: Any) -> list[RunLook]:
     """What is seen, once a second."""
-    ahead, seen = queue.ahead(), []
+    ahead, seen = queue.ahead(**options), []
     while queue.clock < seconds:
         seen.append(ahead.look(connection))
         queue.clock += 1.0

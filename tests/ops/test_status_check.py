@@ -57,6 +57,9 @@ def test_what_somebody_keeps_back_is_told_and_no_fault() -> None:
     assert verdict.plain()["kept_by"][0] == kept[0]._asdict()
     many = judge(replace(WELL, kept=kept * 3, kept_jobs=30, last_code=1), AGE)
     assert (many.level, many.text.count("has a limit"), many.text[-6:]) == (Level.WARNING, 2, "4 more")
+    thousands = judge(replace(WELL, kept=kept * 3, kept_more=9991, kept_jobs=20_000), AGE)
+    assert thousands.text.endswith(", 9,995 more")
+    assert thousands.plain()["kept_by_more"] == 9991
 
 
 @pytest.mark.parametrize(

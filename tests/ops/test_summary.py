@@ -266,6 +266,9 @@ def test_what_waits_for_a_person_is_told_with_the_command_that_goes_on(monkeypat
     )
     few = summary.lines(RunReport(1, Counts(), 9, 1.0, 0, kept=kept), [], ())
     assert few[3] == "and 3 more tenants, kinds and campaigns keep jobs back by a pause or a limit of 0"
+    thousands = RunReport(1, Counts(), 9, 1.0, 0, kept=kept, kept_more=9994)
+    assert summary.lines(thousands, [], ())[3].startswith("and 9,997 more tenants, ")
+    assert (len(summary.plain(thousands)["kept"]), summary.plain(thousands)["kept_more"]) == (6, 9994)
     monkeypatch.setattr(summary, "_ROOMS", (summary._Room(5, 3, 3, len(kept), 6),))
     told = summary.lines(RunReport(1, Counts(), 9, 1.0, 0, kept=kept), [], ())
     assert told[:-1] == [

@@ -16,7 +16,7 @@ from batchproc.queue.inspection import Inspection
 from batchproc.queue.inspection_live import LiveInspection
 from batchproc.queue.inspection_night import look_at_night
 from batchproc.queue.inspection_waiting import MOST_AHEAD, look_at_waiting
-from batchproc.queue.nights import Kept
+from batchproc.queue.nights import MOST_KEPT, Kept
 from batchproc.queue.node_store import NodeStore
 from batchproc.queue.slot_store import SlotNote
 from tests.queue.helpers import (
@@ -415,6 +415,30 @@ def test_a_kind_is_without_handler_once_a_night_has_passed_its_jobs_over(connect
     assert unserved(connection, of_late=0.0) == {}, "runs of older releases did not tell"
 
 
+@pytest.mark.parametrize(
+    ("served_by", "of_late"), [("the last night", 0.0), ("a service", 0.0), ("a run of its own", 3600.0)]
+)
+def test_however_many_runs_there_were_since_a_kind_has_its_handler(
+    connection: Conn, served_by: str, of_late: float
+) -> None:
+    """Cron's line each minute, for a tenant of its own, makes a thousand of them between two nights."""
+    tenant = add_tenant(connection)
+    enqueue(connection, tenant)
+    ended_night(connection, "work" if served_by == "the last night" else "ocr")
+    if served_by == "a service":
+        start(connection, with_handlers(connection, "work"), kinds=["work"])
+    elif served_by == "a run of its own":
+        ended_night(connection, "work", kinds=["work"])
+    connection.execute(
+        "insert into batchproc.runs (node_id, scope, finished_at, exit_code)"
+        ' select gen_random_uuid(), \'{"tenant_ids": [7], "handlers": ["mail"]}\', clock_timestamp(), 0'
+        " from generate_series(1, 1100)"
+    )
+    assert unserved(connection, of_late=of_late) == {}
+    connection.execute("update batchproc.runs set scope = scope - 'kinds' || '{\"handlers\": [\"ocr\"]}'")
+    assert unserved(connection, of_late=of_late) == {"work": 1}
+
+
 @pytest.mark.parametrize("scope", NO_NIGHTS[:3], ids=str)
 def test_a_job_alone_neither_passes_over_nor_serves(connection: Conn, scope: dict[str, object]) -> None:
     enqueue(connection, add_tenant(connection))
@@ -456,3 +480,17 @@ def test_what_a_person_keeps_back_is_told_apart_and_counted_once_in_total(connec
     assert "mail" not in {kept.kind for kept in look_at_night(connection, "batchproc").kept}, (
         "a person's goes before it"
     )
+
+
+def test_of_thousands_that_are_kept_back_those_with_most_jobs_are_told(connection: Conn) -> None:
+    connection.execute(
+        "insert into batchproc.tenants (slug, paused) select 't' || n, true from generate_series(1, 30) as n"
+    )
+    connection.execute(
+        "insert into batchproc.processing_jobs (tenant_id, kind, state, max_attempts)"
+        " select t.tenant_id, 'work', 'available', 5"
+        " from batchproc.tenants t, generate_series(1, substr(t.slug, 2)::integer)"
+    )
+    night = look_at_night(connection, "batchproc")
+    assert [kept.tenant for kept in night.kept] == [f"t{number}" for number in range(30, 30 - MOST_KEPT, -1)]
+    assert (night.kept_more, night.kept_jobs) == (30 - MOST_KEPT, 465)

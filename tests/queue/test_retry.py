@@ -53,10 +53,10 @@ def test_each_state_is_retried_or_named(connection: Conn) -> None:
         given_up: "retried",
         cancelled.job_id: "retried",
         completed.job_id: "completed",
-        held.job_id: "running",
-        waiting: "available",
-        later: "scheduled",
-        on_hold: "held",
+        held.job_id: "retried_already",
+        waiting: "retried_already",
+        later: "retried_already",
+        on_hold: "retried_already",
         4711: "unknown",
     }
     for job_id in ids[2:]:
@@ -148,7 +148,7 @@ def test_a_job_whose_key_waits_is_left_as_it_is(connection: Conn, together: bool
     old = discarded(connection, node, tenant, key="k")
     waiting = enqueue(connection, tenant, unique_key="k")
     result = retry(connection, [old, waiting] if together else [old])
-    assert result == {old: "superseded"} | ({waiting: "available"} if together else {})
+    assert result == {old: "superseded"} | ({waiting: "retried_already"} if together else {})
     assert state(connection, old) is JobState.DISCARDED
 
 
@@ -161,7 +161,7 @@ def test_a_running_job_of_the_key_stands_in_the_way_only_where_its_kind_says_so(
     old = discarded(connection, node, tenant, kind, key="k")
     now_running = running(connection, node, tenant, kind, unique_key="k").job_id
     result = retry(connection, [old, now_running] if together else [old])
-    assert result == {old: expected} | ({now_running: "running"} if together else {})
+    assert result == {old: expected} | ({now_running: "retried_already"} if together else {})
 
 
 def test_a_key_that_is_taken_at_the_same_moment_keeps_no_other_job_from_its_retry(

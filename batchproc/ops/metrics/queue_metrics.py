@@ -99,7 +99,8 @@ class QueueMetrics:
         jobs = GaugeMetricFamily("batchproc_queue_jobs", "Jobs that are not over.", labels=["lane", "state"])
         oldest = GaugeMetricFamily(
             "batchproc_queue_oldest_age_seconds",
-            "How long the oldest due job has waited that no pause of its tenant or kind keeps; 0 where none waits.",
+            "How long the oldest due job has waited that neither a pause nor a limit of 0 of its tenant or kind keeps;"
+            " 0 where none waits.",
             labels=["lane"],
         )
         found = {(row["lane"], row["state"]): row for row in self._queue}

@@ -1,5 +1,6 @@
 -- Jobs that wait until a person changes something: their kind, tenant or campaign is paused, or may run none at a time.
--- What a brake has paused is told elsewhere. A job that several of these keep counts for each; in total once.
+-- What a brake has paused is told elsewhere. A job that several of these keep counts for each; in total once. Of what keeps them no more is told than
+-- asked for, that with most jobs, and how many more there are.
 with waiting as materialized (
     select t.slug, t.paused as tenant_paused, t.max_running = 0 as tenant_none,
            j.kind, k.paused and k.paused_code is null as kind_paused, k.paused_reason,
@@ -27,6 +28,8 @@ with waiting as materialized (
     union all
     select 'limit', slug, null, null, null, count(*) from waiting where tenant_none group by slug
 )
-select by, tenant, kind, campaign_id, reason, jobs, (select count(*) from waiting) as total
+select by, tenant, kind, campaign_id, reason, jobs, (select count(*) from kept) as keepers,
+       (select count(*) from waiting) as total
 from kept
 order by jobs desc, kind, tenant, campaign_id, by
+limit %(most)s

@@ -1,7 +1,8 @@
 -- With their attempts and signals, by the foreign keys. A job that is being retried is held by somebody, and one that
--- was has another state: neither goes. Nor does one whose revision is open, as prunable.sql says it.
+-- was has another state: neither goes. Nor does one whose revision is open, nor one that was cancelled while another of
+-- its document is left, as prunable.sql says it.
 -- Campaigns go on counting what they lose, as list_campaigns.sql counts it. A document that was cancelled is counted with
--- the last of its cancelled jobs.
+-- the last of its cancelled jobs: lock_campaigns.sql comes before, so that of two prunes at once one sees it is the last.
 with locked as (
     select job_id, tenant_id, campaign_id, document_id, state,
            state = 'cancelled' and failure_code is distinct from 'superseded' as is_cancelled
@@ -10,6 +11,12 @@ with locked as (
       and (range_of is null
            or not exists (select from batchproc.ocr_revisions r
                           where r.revision_id = j.range_of and r.tenant_id = j.tenant_id and r.state = 'open'))
+      and (state <> 'cancelled' or campaign_id is null or document_id is null
+           or not exists (select from batchproc.processing_jobs o
+                          where o.document_id = j.document_id and o.tenant_id = j.tenant_id
+                            and o.campaign_id = j.campaign_id
+                            and o.state in ('scheduled', 'available', 'held', 'running')
+                          offset 0))
     order by job_id
     for update skip locked
 ), counted as (
