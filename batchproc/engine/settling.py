@@ -138,7 +138,7 @@ class Settling:
         if unfinished:
             # A handler's checkpoint may have set the job's counters back meanwhile.
             self._claims.update(self._store.refreshed(connection, unfinished))
-        if self._blame is not None and (suspects := [end for end in ended if self._concerns_page(end)]):
+        if self._blame is not None and (suspects := self._blamed(ended)):
             claims = [self._claims[end.work.claim_id] for end in suspects]
             self._pages.update(self._blame.begun(connection, claims))
         ordered = sorted(ended, key=lambda end: end.work.job_id)
@@ -157,8 +157,13 @@ class Settling:
     def _decided(self, claim: Claim, outcome: Outcome) -> Transition:
         return decide(claim, outcome, self._specs, self._max_node_losses)
 
-    def _concerns_page(self, end: WorkEnded) -> bool:
-        return self._blame is not None and self._blame.concerns(self._claims[end.work.claim_id], end.outcome)
+    def _blamed(self, ended: Sequence[WorkEnded]) -> list[WorkEnded]:
+        """Those that may be a page's fault: only failures are."""
+        blame = self._blame
+        if blame is None:
+            return []
+        failed = [end for end in ended if isinstance(end.outcome, Failed)]
+        return [end for end in failed if blame.concerns(self._claims[end.work.claim_id], end.outcome)]
 
     def written(self, endings: Sequence[Ended], settled: Settled) -> Written:
         """Counts what was written and forgets it; what met an error that passes is stuck, and tried apart from others.
@@ -170,7 +175,7 @@ class Settling:
         priorities: dict[Queue, int] = {}
         done = {ending.transition.claim_id for ending in endings} - settled.unwritten
         for ending in endings:
-            if ending.transition.claim_id not in done:
+            if settled.unwritten and ending.transition.claim_id in settled.unwritten:
                 continue
             claim = self._claims.pop(ending.transition.claim_id)
             stored = settled.states.get(claim.claim_id)
@@ -207,7 +212,7 @@ class Settling:
 
         They are few, and what is written of the page is in a transaction with the ending. Raises as ``write_apart``.
         """
-        blamed = [end for end in self._ended if end.work.claim_id not in self.stuck and self._concerns_page(end)]
+        blamed = [end for end in self._blamed(self._ended) if end.work.claim_id not in self.stuck]
         return self._write_apart(connection, self._described(connection, blamed)) if blamed else None
 
     def _write_apart(self, connection: Connection[TupleRow], endings: Sequence[Ended]) -> Written:
@@ -240,8 +245,9 @@ class Settling:
     def _forget(self, claim_ids: Collection[UUID]) -> None:
         self._ended = [end for end in self._ended if end.work.claim_id not in claim_ids]
         for claim_id in claim_ids:
-            self._pages.pop(claim_id, None)
             self._prepared.pop(claim_id, None)
+        for claim_id in self._pages.keys() & set(claim_ids):
+            del self._pages[claim_id]
         self.stuck.forget(claim_ids)
 
     def _count(self, claim: Claim, moved: Transition, stored: JobState) -> None:
