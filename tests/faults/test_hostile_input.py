@@ -272,8 +272,9 @@ def test_hostile_manifest_lines_are_named_and_the_others_imported(shell: Refusin
 
     assert code == 1
     assert "good.txt" in out
-    rejected = err.splitlines()
+    *rejected, total = err.splitlines()
     assert len(rejected) == len(MANIFEST_LINES)
+    assert total.startswith(f"{len(MANIFEST_LINES)} paths rejected: invalid_line")
     for number, line in enumerate(rejected, start=1):
         assert f"{manifest}:{number}: invalid_line" in line
         assert line.isprintable()
