@@ -78,7 +78,7 @@ def test_the_progress_of_a_run_stays_one_line(terminal: Terminal, monkeypatch: p
     with ProgressLine(lambda _: lambda: look) as line:
         line.begin(Begun(1, frozenset(), Counts(completed=1_000_000, discarded=10_000)))  # as many as a long night has
         lines = [first_line(shown) for _ in range(2)]
-    assert lines[1].startswith("1000000 done")
+    assert lines[1].startswith("1,000,000 done")
     assert [line for line in lines if cell_len(line) >= 40] == []
 
 

@@ -161,7 +161,7 @@ def test_the_brake_holds_across_tenants(bench: Bench, scan: Path) -> None:
 
 def test_who_looks_at_one_job_gives_up_no_other(bench: Bench, scan: Path) -> None:
     waiting = read(bench, bench.tenant("acme"), scan, "xyz")
-    report = bench.run(RunOptions(workers=1, max_jobs=1), dispatch=QUICK)
+    report = bench.run(RunOptions(workers=1, max_jobs=1, once=True), dispatch=QUICK)
     assert (report.counts.claimed, report.exit_code) == (0, 0)
     assert outcome(bench, waiting) == ("available", None, 0, 0)
 

@@ -130,12 +130,12 @@ def test_a_service_takes_over_what_it_can_and_goes_on(bench: Bench, tmp_path: Pa
         wait_until(lambda: bench.rows("select from batchproc.runs"), 30, "it works")
         changed = {**content, "run": {"accept_codes": ["no_luck"]}, "ocr": {"dpi": 200}}
         rewritten(run, conf, changed, "the settings were read again, run.accept_codes changed")
-        assert "from the next start on only: ocr.dpi" in run.output()[1]
+        wait_until(lambda: "from the next start on only: ocr.dpi" in run.output()[1], 15, "the line after it")
         unknown = "run.accept_codes: no kind declares the failure code no_luk: no_luck is the nearest"
         assert unknown not in run.output()[1]
         misspelt = {**changed, "run": {"accept_codes": ["no_luk"]}}
         rewritten(run, conf, misspelt, "the settings were read again, run.accept_codes changed")
-        assert unknown in run.output()[1], "as at a start"
+        wait_until(lambda: unknown in run.output()[1], 15, "it is told as at a start")
         rewritten(run, conf, changed, "the settings were read again, run.accept_codes changed")
         rewritten(run, conf, {**changed, "pool": {"nice": 99}}, "could not be read again, and stay as they were")
         rewritten(run, conf, {**changed, "logging": {"level": "warning"}}, "from the next start on only: ocr.dpi")

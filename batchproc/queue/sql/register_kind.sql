@@ -1,7 +1,6 @@
 -- A limit and a rate that a handler or the settings declare are stored, for all nodes; a node without one leaves what is
 -- stored. What a person has set is in max_running and rate, and goes before it.
--- A row that is as it should be is not touched, so that nobody who joins waits for somebody who changes it. But whoever
--- is about to forget it is waited for: "for key share" finds no row then, and it is inserted.
+-- A row that is as it should be is not touched, so that nobody who joins waits for somebody who holds it locked.
 insert into batchproc.kinds (kind, declared_limit, declared_rate, declared_burst)
 select %(kind)s::text, %(limit)s::int, %(rate)s::float8, %(burst)s::int
 where not exists (
@@ -9,8 +8,7 @@ where not exists (
     where k.kind = %(kind)s
       and (%(limit)s::int is null or k.declared_limit is not distinct from %(limit)s::int)
       and (%(rate)s::float8 is null
-           or (k.declared_rate, k.declared_burst) is not distinct from (%(rate)s::float8, %(burst)s::int))
-    for key share)
+           or (k.declared_rate, k.declared_burst) is not distinct from (%(rate)s::float8, %(burst)s::int)))
 on conflict (kind) do update
 set declared_limit = coalesce(excluded.declared_limit, kinds.declared_limit),
     declared_rate = coalesce(excluded.declared_rate, kinds.declared_rate),
