@@ -25,6 +25,9 @@ MOST_WAITING = 5
 one that waits, 1,590 with three, 1,860 with five, and no more with eight; in bundles of 64 on three workers 8,500,
 9,600, 9,900 and 10,000."""
 
+MOST_TOGETHER = 8
+"""Jobs of several fillings that wait in a slot and are sent to its worker in one go."""
+
 STREAK = 10
 """After so many fillings of slots in a row that were all quick, the next one is taken to be quick, too."""
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from batchproc.core.ahead import MOST_WAITING, QUICK_SECONDS
+from batchproc.core.ahead import MOST_TOGETHER, MOST_WAITING, QUICK_SECONDS
 from batchproc.core.outcome import Cancelled, Completed, Failed, Interrupted, Outcome
 from batchproc.engine.pool import slot
+from batchproc.engine.pool.child_setup import Reply
+from batchproc.engine.pool.verdict import NEIGHBOUR
+from batchproc.engine.pool.worker_handle import WorkerHandle
 from batchproc.engine.pool.worker_pool import Ended, NoFreeSlot, Work, WorkerPool
 from tests.engine.pool_functions import Act
 from tests.engine.pool_testing import all_begun, all_free, collect, make_pool, running_pool, work
@@ -210,3 +215,100 @@ def test_closing_the_pool_loses_none(tmp_path: Path) -> None:
     finally:
         pool.close()
     assert by_claim(pool.poll()) == {job.claim_id: Interrupted("the pool was closed") for job in works}
+
+
+def waiting_behind_a_nap(pool: WorkerPool, *acts: Act, timeout: float = 30.0) -> list[Work]:
+    """A job for each, submitted one by one, and sent together when the nap before them is over."""
+    nap = submitted(pool, Act.NAP, expected=0.0)
+    behind = [job for act in acts for job in submitted(pool, act, expected=0.0, timeout=timeout)]
+    assert pool.bundles() == [[job.claim_id for job in nap + behind]]
+    return behind
+
+
+@pytest.fixture
+def sendings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many jobs were sent to a worker, each time."""
+    sent: list[int] = []
+    schedule = WorkerHandle.schedule
+
+    def noted(handle: WorkerHandle, works: Sequence[Work]) -> Future[Reply]:
+        sent.append(len(works))
+        return schedule(handle, works)
+
+    monkeypatch.setattr(WorkerHandle, "schedule", noted)
+    return sent
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_few_that_wait_one_by_one_are_sent_in_one_go(tmp_path: Path, sendings: list[int]) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        behind = waiting_behind_a_nap(pool, *[Act.QUICK] * MOST_WAITING)
+        _, *ended = collect(pool, 1 + MOST_WAITING)
+        assert [item.work for item in ended] == behind
+        assert sendings == [1, MOST_WAITING]
+
+
+@pytest.mark.usefixtures("patient")
+def test_more_than_a_few_are_sent_as_they_were_submitted(tmp_path: Path, sendings: list[int]) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        submitted(pool, Act.NAP, expected=0.0)
+        for jobs in (2, MOST_TOGETHER - 2, 1, MOST_TOGETHER):
+            submitted(pool, *[Act.QUICK] * jobs, expected=0.0)
+        collect(pool, 2 + 2 * MOST_TOGETHER)
+        assert sendings == [1, MOST_TOGETHER, 1, MOST_TOGETHER]
+
+
+def test_of_what_was_sent_in_one_go_the_rest_goes_back_when_one_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot, "_STILL_QUICK_SECONDS", 60.0)
+    with running_pool(tmp_path, workers=1) as pool:
+        quick, long, *rest = waiting_behind_a_nap(pool, Act.QUICK, Act.HANG_IN_PYTHON, Act.QUICK, Act.QUICK, timeout=3)
+        ended = by_claim(collect(pool, 2, LATE))
+        assert isinstance(ended[quick.claim_id], Completed)
+        assert by_claim(collect(pool, 2, LATE)) == {
+            job.claim_id: Interrupted("the jobs before it took longer than was thought") for job in rest
+        }
+        assert pool.room_ahead() == 0, "and nothing comes after them"
+        [end] = collect(pool, 1)
+        assert (end.work, end.killed) == (long, True)
+        assert isinstance(end.outcome, Failed)
+        assert end.outcome.code == "timeout"
+        all_free(pool, 1)
+
+
+@pytest.mark.usefixtures("patient")
+def test_of_what_was_sent_in_one_go_only_the_started_job_is_charged_for_a_death(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        quick, lost, rest = waiting_behind_a_nap(pool, Act.QUICK, Act.SEGFAULT, Act.QUICK)
+        outcomes = by_claim(collect(pool, 4))
+        assert isinstance(outcomes[quick.claim_id], Completed)
+        assert isinstance(outcomes[lost.claim_id], Failed)
+        assert outcomes[rest.claim_id] == NEIGHBOUR
+        all_free(pool, 1)
+
+
+@pytest.mark.usefixtures("patient")
+def test_of_what_was_sent_in_one_go_one_is_cancelled_without_a_kill(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1) as pool:
+        nap, unwanted, kept = waiting_behind_a_nap(pool, Act.NAP, Act.QUICK, Act.QUICK)
+        wait_until(lambda: any(run.work == nap and run.progress.claim_id for run in pool.running()), what="its begin")
+        all_begun(pool)
+        assert pool.cancel(unwanted.claim_id)
+        ended = collect(pool, 4)
+        outcomes = by_claim(ended)
+        assert outcomes[unwanted.claim_id] == Cancelled()
+        assert isinstance(outcomes[kept.claim_id], Completed)
+        assert not any(item.killed for item in ended)
+
+
+@pytest.mark.usefixtures("patient")
+def test_each_that_was_submitted_by_itself_wears_the_worker(tmp_path: Path) -> None:
+    with running_pool(tmp_path, workers=1, max_jobs_per_worker=4) as pool:
+        waiting_behind_a_nap(pool, Act.QUICK, Act.QUICK, Act.QUICK)
+        worn = {item.worker_pid for item in collect(pool, 4)}
+        all_free(pool, 1)
+        submitted(pool, Act.QUICK)
+        [fresh] = collect(pool, 1)
+        assert len(worn) == 1
+        assert fresh.worker_pid not in worn

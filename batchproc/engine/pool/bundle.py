@@ -31,20 +31,24 @@ class Bundle:
         left: those that have not ended, in the order in which they are run.
         future: of the present sending.
         tries: sendings since an outcome was heard last.
+        sent: when they were sent last.
         heard: when an outcome was heard last, or the jobs were sent.
         looked_at: the moment at which its slot looked for outcomes last.
         unwanted: outcomes of jobs if they have not begun by the time their worker is dead.
         expected: seconds that they should take; others may wait behind them if that is little.
+        fillings: how many were submitted one by one, and joined.
     """
 
     def __init__(self, slot: int, works: Iterable[Work], now: float, *, expected: float = math.inf) -> None:
         self.left = {work.claim_id: work for work in works}
         self.expected = expected
-        self.submitted = self.heard = now
+        self.submitted = self.sent = self.heard = now
         self.looked_at = 0.0
         self.future: futures.Future[Reply] | None = None
         self.tries = 0
         self.unwanted: dict[UUID, Outcome] = {}
+        self.fillings = 1
+        self._joined: set[UUID] = set()
         self._slot = slot
         self._sent: list[Work] = []
 
@@ -61,10 +65,22 @@ class Bundle:
         """The job that is started or will be next."""
         return self.started(progress) or next(iter(self.left.values()), None)
 
+    def join(self, later: Bundle) -> None:
+        """These come right after; nothing of either has been sent."""
+        self._joined.update(later.left)
+        self.left |= later.left
+        self.expected += later.expected
+        self.fillings += later.fillings
+
+    def joined(self, progress: Progress) -> list[UUID]:
+        """The claims of what was not submitted with the first of these jobs, and is neither started nor next."""
+        at = self.at(progress)
+        return [claim_id for claim_id, work in self.left.items() if claim_id in self._joined and work is not at]
+
     def send(self, worker: WorkerHandle) -> None:
         """Sends what is left, as far as it goes at a time. Raises RuntimeError when the worker has died."""
         self.tries += 1
-        self.heard = time.monotonic()
+        self.sent = self.heard = time.monotonic()
         self.future = None
         self._sent = list(self.left.values())[:MOST_JOBS]
         self.future = worker.schedule(self._sent)

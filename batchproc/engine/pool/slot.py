@@ -305,6 +305,8 @@ class Slot:
             self._replace(verdict)
         if (since := self._waiting.since) is not None:
             due = min(due, since + AHEAD_SECONDS)
+        if bundle.fillings > 1 and now < (late := bundle.sent + AHEAD_SECONDS):
+            due = min(due, late)
         return ended, due
 
     def _replace(self, verdict: Verdict) -> None:
@@ -321,17 +323,27 @@ class Slot:
         self.bundle = bundle
         self._state = _State.BUSY
         if self.worker is not None:
-            self.worker.bundles += 1
+            self.worker.bundles += bundle.fillings
         self._hand_over(bundle)
 
     def _late_ahead(self, now: float) -> list[Ended]:
-        """Gives back what waits when what is before it was not so quick: it is for whoever is free."""
-        since = self._waiting.since
-        if since is None or now < since + AHEAD_SECONDS:
-            return []
-        if self.bundle is not None:
-            self.bundle.expected = math.inf
-        return self._waiting.give_up(Interrupted("the jobs before it took longer than was thought"))
+        """Gives back what waits when what is before it was not so quick: it is for whoever is free.
+
+        Also what was sent with the job before it, but submitted by itself.
+        """
+        outcome = Interrupted("the jobs before it took longer than was thought")
+        ended: list[Ended] = []
+        bundle, worker, since = self.bundle, self.worker, self._waiting.since
+        if bundle is not None and worker is not None and bundle.fillings > 1 and now >= bundle.sent + AHEAD_SECONDS:
+            joined = bundle.joined(worker.read_progress())
+            if joined:
+                bundle.expected = math.inf
+                ended = self._take_back(bundle, joined, outcome)
+        if since is not None and now >= since + AHEAD_SECONDS:
+            if bundle is not None:
+                bundle.expected = math.inf
+            ended += self._waiting.give_up(outcome)
+        return ended
 
     def _hand_over(self, bundle: Bundle) -> None:
         assert self.worker is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from batchproc.core.ahead import MOST_TOGETHER
 from batchproc.core.outcome import Outcome
 from batchproc.engine.pool.bundle import Bundle
 from batchproc.engine.pool.types import Ended
@@ -39,13 +40,16 @@ class Waiting:
         self._bundles += (bundle,)
 
     def take(self) -> Bundle | None:
-        """The first one that still has something in it: it waits no longer."""
-        while self._bundles:
-            bundle, *others = self._bundles
-            self._bundles = tuple(others)
-            if bundle.left:
-                return bundle
-        return None
+        """What is run next, and waits no longer: the first one, joined by those after it while they are few jobs."""
+        bundles = [bundle for bundle in self._bundles if bundle.left]
+        if not bundles:
+            self._bundles = ()
+            return None
+        first, *others = bundles
+        while others and len(first.left) + len(others[0].left) <= MOST_TOGETHER:
+            first.join(others.pop(0))
+        self._bundles = tuple(others)
+        return first
 
     def cancel(self, claim_id: UUID, outcome: Outcome) -> list[Ended]:
         """Ends that job with that outcome; nothing where it does not wait here."""
