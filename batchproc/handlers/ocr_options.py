@@ -16,7 +16,7 @@ from batchproc.documents.revisions import RevisionSpec
 from batchproc.documents.store import Document
 from batchproc.handlers.context import Context
 from batchproc.ocr import detection
-from batchproc.ocr.page_text import PageOptions
+from batchproc.ocr.page_text import PREPARATION, PageOptions
 from batchproc.ocr.tesseract import TesseractEngine
 from batchproc.setting_types import Languages, OcrMode
 
@@ -69,12 +69,14 @@ def page_options(ctx: Context, document: Document, args: OcrArgs) -> PageOptions
 
 def spec_of(engine: TesseractEngine, options: PageOptions, source_sha256: bytes, page_count: int) -> RevisionSpec:
     """What the text will be decided by if this engine reads the document with these options."""
-    profile = {"mode": options.mode, "dpi": options.dpi, "orientation": options.orientation}
+    profile: dict[str, Any] = {"mode": options.mode, "dpi": options.dpi, "orientation": options.orientation}
+    if options.detect:
+        profile["detect"] = detection.version()
     return RevisionSpec(
         engine=engine.name,
         engine_version=engine.version,
         data_hash=engine.data_hash_of(options.languages),
-        profile=profile | ({"detect": detection.version()} if options.detect else {}),
+        profile=profile | {"preparation": PREPARATION},
         languages=options.languages,
         source_sha256=source_sha256,
         page_count=page_count,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from batchproc.ocr.blank import is_blank
 from batchproc.ocr.detection import recognise_detecting
@@ -19,6 +19,10 @@ from batchproc.ocr.reading_order import merged_text
 from batchproc.ocr.recognition import recognise
 from batchproc.ocr.text_layer import is_real
 from batchproc.ocr.with_layout import WithLayout
+
+PREPARATION: Final = 2
+"""What is done to the pixels of a page before they are recognised, as a number: raised with each change that may change
+a text, so that a revision tells by which it was read. 1 was before there was a number; 2 reduces large print."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ from PIL import Image, ImageChops
 from batchproc.ocr import memory
 from batchproc.ocr.engine import Orientation, Recognised, named
 from batchproc.ocr.errors import OcrFailure
+from batchproc.ocr.latin import LATIN
 from batchproc.ocr.layout import Box, Layout, Line, Word
+from batchproc.ocr.letter_height import least_letters
 from batchproc.ocr.tessdata import ORIENTATION, SUFFIX, Tessdata
 from batchproc.ocr.text_layer import normalised_text
 
@@ -28,6 +30,16 @@ SIDEWAYS: Final = 270
 """The layout analysis reads lines that run downwards, as on a page turned clockwise by 90 degrees. The turn back."""
 
 ENGLISH: Final = "eng"
+
+LEGIBLE: Final = 15
+"""Pixels of a letter without ascenders that are enough. On 120 drawn pages of five typefaces in 10 to 14 points,
+387,000 characters, as many were wrong with it as without reducing where the page was clean (11 and 8), and 4,015 for
+5,376 where it was noisy, since grain averages out; with 17 it was 4,238, with 13 3,948. Of six real scans none was read
+worse, with 11 either."""
+
+SMALLEST: Final = 0.6
+WORTH_IT: Final = 0.9
+"""The factors by which a page is reduced: at the most, and at the least. Reducing takes 2 % of a page's time."""
 
 _ORIENTATION_DPI: Final = 150
 _MARGIN: Final = 0.25  # inches of white that stay around the ink
@@ -65,7 +77,8 @@ class TesseractEngine:
         api = self._api(languages)
         with _room_for(image):
             inked = _inked(image, round(dpi * _MARGIN))
-            _show(api, image.crop(inked), dpi)
+            shown, scale = _as_small_as_it_reads(image.crop(inked), dpi, languages)
+            _show(api, shown, round(dpi * scale))
             try:
                 if not api.Recognize():
                     raise OcrFailure("engine_failed", "Tesseract cannot read the page")
@@ -73,7 +86,8 @@ class TesseractEngine:
                 words = len(text.split())
                 confidence = float(api.MeanTextConf()) if words else None  # without words it says 95
                 rotation = SIDEWAYS if words and _runs_downwards(api) else 0
-                places = Layout(image.size, _lines_within(api, inked) if words else (), rotation) if layout else None
+                lines = _lines_within(api, inked, scale) if words and layout else ()
+                places = Layout(image.size, lines, rotation) if layout else None
                 return Recognised(text, confidence, words, rotation, layout=places)
             finally:
                 api.Clear()
@@ -157,6 +171,22 @@ def _inked(image: Image.Image, margin: int) -> tuple[int, int, int, int]:
     )
 
 
+def _as_small_as_it_reads(image: Image.Image, dpi: int, languages: Sequence[str]) -> tuple[Image.Image, float]:
+    """The page reduced, where its smallest print allows it, and by which factor.
+
+    The network is shown each line 36 pixels high, letters without ascenders 17 to 18 of them; finer ones only cost the
+    layout analysis time, and keep the grain. See `LEGIBLE`.
+    """
+    if not LATIN.issuperset(languages):
+        return image, 1.0
+    letters = least_letters(image, dpi)
+    scale = max(SMALLEST, LEGIBLE / letters) if letters else 1.0
+    if scale > WORTH_IT:
+        return image, 1.0
+    size = (round(image.width * scale), round(image.height * scale))
+    return image.resize(size, Image.Resampling.BOX), scale
+
+
 def _room_for(image: Image.Image) -> AbstractContextManager[None]:
     return memory.room(memory.PER_PIXEL * image.width * image.height)
 
@@ -185,9 +215,9 @@ def _runs_downwards(api: Any) -> bool:
     return balance > 0
 
 
-def _lines_within(api: Any, part: tuple[int, int, int, int]) -> tuple[Line, ...]:
-    """The lines that were recognised in a part of a page, with their places on the page."""
-    return tuple(line.scaled(1.0, right=part[0], down=part[1]) for line in _lines(api))
+def _lines_within(api: Any, part: tuple[int, int, int, int], scale: float) -> tuple[Line, ...]:
+    """The lines that were recognised in a part of a page, reduced by that factor, with their places on the page."""
+    return tuple(line.scaled(1 / scale, right=part[0], down=part[1]) for line in _lines(api))
 
 
 def _lines(api: Any) -> Iterator[Line]:

@@ -23,7 +23,7 @@ from batchproc.handlers.ocr import OcrResult, ocr
 from batchproc.handlers.ocr_options import OcrArgs, asks_otherwise, page_options
 from batchproc.handlers.registry import declared
 from batchproc.ocr.errors import OcrFailure
-from batchproc.ocr.page_text import PageOptions
+from batchproc.ocr.page_text import PREPARATION, PageOptions
 from batchproc.queue.claims import ClaimFence
 from batchproc.settings import Settings
 from tests.handlers.running_job import (
@@ -487,7 +487,7 @@ def test_a_job_goes_on_with_the_options_that_it_began_with(
     assert job.run().ocr_pages == 3
     assert (read, job.revisions()) == ([1, 2, 3], ["complete"])
     stored = job.connection.execute("select languages, profile from batchproc.ocr_revisions").fetchone()
-    assert stored == (["eng"], {"mode": "skip", "dpi": 300, "orientation": True})
+    assert stored == (["eng"], {"mode": "skip", "dpi": 300, "orientation": True, "preparation": PREPARATION})
 
     # Nor when all was done, and only the ending of that attempt was lost.
     job.again(3)

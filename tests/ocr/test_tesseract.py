@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from batchproc.ocr import tesseract
 from batchproc.ocr.engine import Orientation, require_languages
 from batchproc.ocr.recall import word_recall
 from batchproc.ocr.tessdata import Tessdata, default_folder
@@ -75,6 +76,55 @@ def test_white_around_the_ink_changes_neither_words_nor_places(engine: Tesseract
         if found.layout is not None
     ]
     assert [(left + 1000, top + 600) for left, top in places[0]] == places[1]
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[int, int], int]]:
+    """Size and resolution of what Tesseract was shown, each time."""
+    sizes: list[tuple[tuple[int, int], int]] = []
+    show = tesseract._show
+
+    def noted(api: object, image: Image.Image, dpi: int) -> None:
+        sizes.append((image.size, dpi))
+        show(api, image, dpi)
+
+    monkeypatch.setattr(tesseract, "_show", noted)
+    return sizes
+
+
+def test_large_print_is_reduced_to_what_is_legible_and_its_words_stay_where_they_are(
+    engine: TesseractEngine, shown: list[tuple[tuple[int, int], int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letter = drawing.letter(2)
+    reduced = engine.recognise(letter.image, dpi=300, languages=("eng", "deu"), layout=True)
+    monkeypatch.setattr(tesseract, "LATIN", frozenset())
+    whole = engine.recognise(letter.image, dpi=300, languages=("eng", "deu"), layout=True)
+    (small, small_dpi), (large, large_dpi) = shown
+    assert large_dpi == 300
+    assert small_dpi / 300 == pytest.approx(small[0] / large[0], abs=0.01)
+    assert tesseract.SMALLEST <= small[0] / large[0] <= tesseract.WORTH_IT
+    assert reduced.text == whole.text
+    assert reduced.layout is not None
+    assert whole.layout is not None
+    assert reduced.layout.size == whole.layout.size == letter.image.size
+    places = [[word.box for line in found.lines for word in line.words] for found in (reduced.layout, whole.layout)]
+    moved = [max(abs(one.left - other.left), abs(one.top - other.top)) for one, other in zip(*places, strict=True)]
+    assert sorted(moved)[len(moved) * 95 // 100] <= 8, "a third of a letter"
+
+
+def test_print_that_is_only_just_legible_is_read_as_it_is(
+    engine: TesseractEngine, shown: list[tuple[tuple[int, int], int]]
+) -> None:
+    letter = drawing.letter(2, dpi=200)
+    assert word_recall(letter.text, engine.recognise(letter.image, dpi=200, languages=("eng",)).text) > 0.99
+    assert [dpi for _, dpi in shown] == [200]
+
+
+@pytest.mark.parametrize("language", ["chi_sim", "vie", "eng"])
+def test_only_letters_with_an_x_height_are_reduced(language: str) -> None:
+    image = drawing.letter(2).image
+    scale = tesseract._as_small_as_it_reads(image, 300, ("deu", language))[1]
+    assert (scale < 1.0) == (language == "eng")
 
 
 def test_nothing_to_read_has_no_confidence(engine: TesseractEngine) -> None:
