@@ -14,157 +14,22 @@ tenant became credit against all others. The queues of a tenant that is at its l
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from batchproc.core.fairness import Queue
 from batchproc.core.job import Lane
-from batchproc.core.start_tags import Epoch, StartTag
+from batchproc.core.limit_room import Room, Rooms
+from batchproc.core.parking import Parking
+from batchproc.core.queues import Queue
+from batchproc.core.start_tags import Epoch
 
 Key = TypeVar("Key")
-
-
-class Room(NamedTuple):
-    """How many more jobs may be claimed; and seconds until there is a token, where only that is lacking."""
-
-    jobs: int
-    seconds: float | None = None
-
-
-@dataclass(slots=True)
-class Rooms:
-    """The room that limits leave, by the database's word. What is not named has no limit, or was not asked for."""
-
-    kinds: dict[str, Room] = field(default_factory=dict)
-    tenants: dict[int, Room] = field(default_factory=dict)
-
-    def lacks(self, queue: Queue) -> bool:
-        """Whether the queue's kind or its tenant has no room."""
-        return any(
-            room is not None and room.jobs <= 0
-            for room in (self.kinds.get(queue.kind), self.tenants.get(queue.tenant_id))
-        )
-
-
-# Entries of a heap that hold no longer, and tags of queues without jobs, are cleared away when they are more than all
-# others and so many.
-_MANY = 1000
-
-
-class _Places:
-    """The queues of one kind or tenant in one lane: those that may be chosen, and those that are parked by their tag;
-    among equal ones those that were parked first.
-
-    Parking one and letting one out costs O(log parked).
-    """
-
-    __slots__ = ("_first", "_forget_at", "_heap", "_idle", "_last", "_now", "_parked", "_tags", "active")
-
-    def __init__(self) -> None:
-        self.active: set[Queue] = set()
-        self._parked: dict[Queue, tuple[int, int]] = {}  # its tag and order
-        self._heap: list[tuple[int, int, Queue]] = []
-        self._first = self._last = 0
-        self._tags: dict[Queue, StartTag] = {}
-        self._idle: set[Queue] = set()  # those without jobs whose tag lies ahead, or may come to
-        self._forget_at = _MANY
-        self._now = 0  # the tag of the last one charged
-
-    def __contains__(self, queue: Queue) -> bool:
-        return queue in self._parked
-
-    def __iter__(self) -> Iterator[Queue]:
-        return iter(self._parked)
-
-    @property
-    def has_parked(self) -> bool:
-        return bool(self._parked)
-
-    def activate(self, queue: Queue) -> None:
-        self._has_jobs(queue)
-        self.active.add(queue)
-
-    def park(self, queue: Queue, *, first: bool = False) -> None:
-        """``first``: before those that have the same tag."""
-        self._has_jobs(queue)
-        self.active.discard(queue)
-        if first:
-            self._first -= 1
-        else:
-            self._last += 1
-        self._list(queue, self._first if first else self._last)
-
-    def pop(self) -> Queue | None:
-        """Takes out the parked queue whose turn it is."""
-        while self._heap:
-            tag, order, queue = heapq.heappop(self._heap)
-            if self._parked.get(queue) == (tag, order):
-                del self._parked[queue]
-                return queue
-        return None
-
-    def take_out(self, queue: Queue) -> None:
-        """It is neither in the choice nor parked; its tag stays as it is."""
-        self.active.discard(queue)
-        self._parked.pop(queue, None)
-
-    def emptied(self, queue: Queue) -> None:
-        """It has no jobs: when it comes back, it comes in at the present."""
-        self.take_out(queue)
-        if queue in self._tags:
-            self._idle.add(queue)
-            self._forget([queue])
-        if len(self._idle) > self._forget_at:
-            self._forget(list(self._idle))
-            self._forget_at = 2 * len(self._idle) + _MANY
-
-    def charge(self, queue: Queue, amount: int) -> Epoch:
-        tag = self._tags.get(queue)
-        if tag is None:
-            tag = self._tags[queue] = StartTag(self._now)
-        self._now = max(self._now, tag.value)
-        tag.charge(amount)
-        self._moved(queue)
-        return tag.epoch
-
-    def correct(self, queue: Queue, epoch: Epoch, difference: int) -> None:
-        self._tags[queue].correct(epoch, difference)
-        self._moved(queue)
-
-    def _has_jobs(self, queue: Queue) -> None:
-        if queue in self._idle:
-            self._idle.remove(queue)
-            self._tags[queue].lift(self._now)
-        elif queue not in self._tags:
-            self._tags[queue] = StartTag(self._now)
-
-    def _moved(self, queue: Queue) -> None:
-        parked = self._parked.get(queue)
-        if parked is not None and parked[0] != self._tags[queue].value:
-            self._list(queue, parked[1])
-
-    def _list(self, queue: Queue, order: int) -> None:
-        key = self._parked[queue] = self._tags[queue].value, order
-        heapq.heappush(self._heap, (*key, queue))
-        if len(self._heap) > 2 * len(self._parked) + _MANY:
-            self._heap = [(tag, order, queue) for queue, (tag, order) in self._parked.items()]
-            heapq.heapify(self._heap)
-
-    def _forget(self, idle: Iterable[Queue]) -> None:
-        # Those who would come in at the present anyhow.
-        for queue in idle:
-            tag = self._tags[queue]
-            if tag.value <= self._now and not tag.is_open:
-                self._idle.remove(queue)
-                del self._tags[queue]
 
 
 class _Charge(NamedTuple):
     """What one running job of a rationed kind was charged."""
 
-    places: _Places
+    parking: Parking
     queue: Queue
     epoch: Epoch
     amount: int
@@ -178,25 +43,25 @@ class _Ration:
     def __init__(self) -> None:
         self.room = 0
         self.opens_at: float | None = None
-        self.lanes: dict[int, _Places] = {lane: _Places() for lane in Lane}
+        self.lanes: dict[int, Parking] = {lane: Parking() for lane in Lane}
 
     def has_place(self, lane: int) -> bool:
         return len(self.lanes[lane].active) < self.room
 
     @property
     def has_parked(self) -> bool:
-        return any(places.has_parked for places in self.lanes.values())
+        return any(parking.has_parked for parking in self.lanes.values())
 
     def next_parked(self) -> Queue | None:
         """Takes the queue whose turn it is to be let out; None when none may be."""
-        for lane, places in self.lanes.items():
-            if self.has_place(lane) and (queue := places.pop()) is not None:
+        for lane, parking in self.lanes.items():
+            if self.has_place(lane) and (queue := parking.pop()) is not None:
                 return queue
         return None
 
     def all_parked(self) -> Iterator[Queue]:
-        for places in self.lanes.values():
-            yield from places
+        for parking in self.lanes.values():
+            yield from parking
 
 
 class Changes(NamedTuple):
@@ -256,19 +121,19 @@ class Rations:
         """Jobs of ``queue`` were claimed, and cost ``amount`` each, by seconds until ``ended``. Before ``told``."""
         ration = self._kinds.get(queue.kind)
         if ration is not None:
-            places = ration.lanes[queue.lane]
+            parking = ration.lanes[queue.lane]
             for claim in claims:
-                epoch = places.charge(queue, amount)
+                epoch = parking.charge(queue, amount)
                 if self._by_seconds:
-                    self._running[claim] = _Charge(places, queue, epoch, amount)
+                    self._running[claim] = _Charge(parking, queue, epoch, amount)
                 else:
-                    places.correct(queue, epoch, 0)
+                    parking.correct(queue, epoch, 0)
 
     def ended(self, claim: Hashable, amount: int) -> None:
         """The job has cost ``amount``."""
         charge = self._running.pop(claim, None)
         if charge is not None:
-            charge.places.correct(charge.queue, charge.epoch, amount - charge.amount)
+            charge.parking.correct(charge.queue, charge.epoch, amount - charge.amount)
 
     def told(
         self,
@@ -355,7 +220,7 @@ class Rations:
                 self._tenants[queue.tenant_id].lanes[queue.lane].activate(queue)
 
     def _park_all(self, ration: _Ration, served: Collection[Queue]) -> list[Queue]:
-        queues = sorted(queue for places in ration.lanes.values() for queue in places.active)
+        queues = sorted(queue for parking in ration.lanes.values() for queue in parking.active)
         for queue in queues:
             self._take_out(queue)
             if queue in served:

@@ -17,9 +17,9 @@ from batchproc.core.ahead import MOST_WAITING, Ahead
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec, Lane
+from batchproc.core.limit_room import Rooms
 from batchproc.core.outcome import Completed
 from batchproc.core.packing import bundled
-from batchproc.core.rations import Rooms
 from batchproc.engine import news_reading
 from batchproc.engine.alone import Alone
 from batchproc.engine.backends import LeftBackends

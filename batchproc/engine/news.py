@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from batchproc.core.fairness import Queue
 from batchproc.core.job import Claim
-from batchproc.core.rations import Rooms
+from batchproc.core.limit_room import Rooms
 from batchproc.engine.mailbox import Mailbox
 from batchproc.queue.node_store import ReadyQueue
 

@@ -12,7 +12,8 @@ from uuid import UUID
 from batchproc.core.fairness import FairShare, Queue, Turn
 from batchproc.core.floors import Floors, Place
 from batchproc.core.job import Claim, KindSpec
-from batchproc.core.rations import Changes, Rations, Rooms
+from batchproc.core.limit_room import Rooms
+from batchproc.core.rations import Changes, Rations
 from batchproc.engine.last_turns import LastTurns
 from batchproc.queue.node_store import ReadyQueue
 

@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from batchproc.core.fairness import Queue, Turn
 from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import Claim
-from batchproc.core.rations import Room, Rooms
+from batchproc.core.limit_room import Room, Rooms
 from batchproc.database import SqlFolder
 from batchproc.queue.array_text import array_text
 

@@ -17,7 +17,7 @@ from psycopg.rows import TupleRow
 from batchproc.core.fairness import Queue, Turn
 from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import Claim, JobState, KindSpec
-from batchproc.core.rations import Rooms
+from batchproc.core.limit_room import Rooms
 from batchproc.database import SqlFolder
 from batchproc.queue.apart import SetAside
 from batchproc.queue.claiming import Claiming, ReadyQueue, claims_and_rooms

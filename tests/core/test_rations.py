@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchproc.core.fairness import Queue
-from batchproc.core.rations import Changes, Rations, Room, Rooms
+from batchproc.core.limit_room import Room, Rooms
+from batchproc.core.rations import Changes, Rations
 
 A, B, C = (Queue(1, tenant, "ocr") for tenant in (1, 2, 3))
 OTHER = Queue(1, 1, "other")

@@ -17,7 +17,7 @@ from psycopg.rows import TupleRow
 from batchproc.core.fairness import Queue, Turn
 from batchproc.core.floors import FRONT, Place
 from batchproc.core.job import Claim, KindSpec
-from batchproc.core.rations import Room, Rooms
+from batchproc.core.limit_room import Room, Rooms
 from batchproc.engine import ready
 from batchproc.engine.news import Hinted
 from batchproc.engine.ready import DEAR, LONGEST_REST, PIECE, ReadyQueues, Scope

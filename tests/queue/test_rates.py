@@ -14,8 +14,8 @@ import pytest
 
 from batchproc.core.fairness import Turn
 from batchproc.core.job import Claim, KindSpec
+from batchproc.core.limit_room import Room, Rooms
 from batchproc.core.outcome import Interrupted
-from batchproc.core.rations import Room, Rooms
 from batchproc.queue.kind_store import KindStore
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from tests.queue.helpers import Conn, add_tenant, at_once, claim, ended, enqueue, join, now, one, queue_of, wait_until

@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 from batchproc.core.fairness import Queue
 from batchproc.core.floors import Place
 from batchproc.core.job import KindSpec
-from batchproc.core.rations import Rooms
+from batchproc.core.limit_room import Rooms
 from batchproc.database import SqlFolder
 from batchproc.engine.ready import ReadyQueues, Scope
 from batchproc.ops.bench.schema import BenchSchema
