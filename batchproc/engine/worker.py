@@ -1,64 +1,36 @@
-"""The child: loads a job by its id, calls the handler and returns the outcome as plain data."""
+"""The child: calls a job's handler and returns the outcome as plain data."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import os
-import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import TupleRow
 from pydantic import ValidationError
 
 from batchproc import log
 from batchproc.core.limits import ResultTooLarge
 from batchproc.core.outcome import ErrorClass, Failed, Interrupted, Outcome
-from batchproc.database import Session, SqlFolder, Unreachable, connect, is_lost
-from batchproc.engine import attempt_notes, ending, lent_session
+from batchproc.engine import attempt_notes, ending
+from batchproc.engine.job_loading import JobLoader
 from batchproc.engine.pool import child_setup, printed
+from batchproc.engine.worker_progress import WorkerProgress
+from batchproc.engine.worker_session import WorkerSession
 from batchproc.engine.worker_state import WorkerState
 from batchproc.handlers import registry
 from batchproc.handlers.args import describe_invalid, validated_args
-from batchproc.handlers.context import APPLICATION, Context, ProgressSink
+from batchproc.handlers.context import Context
 from batchproc.handlers.errors import ClaimLost, Failure, Snooze, StorageUnavailable
 from batchproc.handlers.registry import Handler, Registry
 from batchproc.settings import Settings
 
-_SESSION = {
-    "lock_timeout": "30s",
-    "idle_in_transaction_session_timeout": "10min",
-    "client_connection_check_interval": "5s",
-    "default_transaction_isolation": "read committed",
-}
-
-
-_DATABASE_PATIENCE = 15.0
-_PATIENT_PART = 0.5
-"""Of the job's smaller limit: its handler is to have as much left of it."""
-
-_CONNECT_SECONDS = 10
-_DATABASE_PAUSE = 0.1
-
-_BELIEVED_SECONDS = 5.0
-"""For so long after it was loaded with its bundle a job is taken to be held: well below any lease that is of use, and
-within that the node kills this worker before it loses a claim."""
-
-
 _NOT_NOTED = contextlib.nullcontext()
-
-
-class WorkerProgress(ProgressSink, Protocol):
-    """The slot's progress record, as the worker writes it."""
-
-    def note_backend(self, pid: int) -> None: ...
-    def loading(self, on: bool) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -93,11 +65,8 @@ class Worker:
         self._state = state
         self._prints = prints
         self._debug = debug
-        self._sql = SqlFolder("batchproc.queue", options.settings.database.schema_name)
-        self._connection: Session | None = None
-        self._lent = False
-        self._loaded: dict[tuple[int, UUID], TupleRow] = {}
-        self._loaded_at = 0.0
+        self._session = WorkerSession(options.database_url, progress.note_backend)
+        self._jobs = JobLoader(self._session, progress, options.settings.database.schema_name)
 
     def run(
         self,
@@ -118,8 +87,7 @@ class Worker:
         log.of_job(job_id=job_id)
         self._make_workdir()
         try:
-            patience = min(_DATABASE_PATIENCE, _PATIENT_PART * shortest_limit)
-            return self._run(job_id, claim_id, patience, coming)
+            return self._run(job_id, claim_id, shortest_limit, coming)
         except _DebugStop as stop:
             raise stop.original from None
         except BaseException as error:  # whatever it is, it is this attempt's failure alone
@@ -136,23 +104,7 @@ class Worker:
 
     def close(self) -> None:
         """Closes the database connection."""
-        if self._connection is not None:
-            self._connection.close()
-
-    def connect(self, within: int = _CONNECT_SECONDS) -> Session:
-        """This worker's connection, opened when first needed, in so many seconds, and again when it broke."""
-        if self._connection is None or self._connection.closed or self._connection.broken:
-            self._connection = connect(
-                self._options.database_url, application_name=APPLICATION, connect_timeout=within, settings=_SESSION
-            )
-            # A pooler's process ids are its own: on the server they may be those of anybody's backend.
-            self._progress.note_backend(0 if self._connection.pooled else self._connection.info.backend_pid)
-        return self._connection
-
-    def _lend(self) -> Session:
-        """The connection, for a handler: it may leave things in the session."""
-        self._lent = True
-        return self.connect()
+        self._session.close()
 
     def _make_workdir(self) -> None:
         """It is there, unless somebody tidied up the temp folder of the machine while there was nothing to do."""
@@ -164,22 +116,13 @@ class Worker:
         if os.getpid() != pid:
             # A handler forked and let the child return: it must not go on as a second worker on the same pipes.
             os._exit(0)
-        self._restore_connection(job_id)
+        self._session.take_back(job_id)
         if self._state is not None:
             self._state.put_back(job_id)
 
-    def _restore_connection(self, job_id: int) -> None:
-        lent, self._lent = self._lent, False
-        connection = self._connection
-        if connection is None or not lent:
-            return
-        if threading.active_count() > 1:  # a thread that it left may go on using it
-            connection.close()
-        self._connection = lent_session.given_back(connection, job_id)
-
-    def _run(self, job_id: int, claim_id: UUID, patience: float, coming: Sequence[tuple[int, UUID]]) -> Outcome:
+    def _run(self, job_id: int, claim_id: UUID, shortest_limit: float, coming: Sequence[tuple[int, UUID]]) -> Outcome:
         try:
-            row = self._row(job_id, claim_id, patience, coming)
+            row = self._jobs.row(job_id, claim_id, shortest_limit, coming)
         except StorageUnavailable as error:
             if self._progress.stopping():
                 return Interrupted("the node stopped before the job began")
@@ -203,61 +146,13 @@ class Worker:
             workdir=self._workdir,
             settings=self._options.settings,
             sink=self._progress,
-            connect=self._lend,
+            connect=self._session.lend,
         )
         try:
             return self._call(entry, context, args)
         finally:
             if not self._debug:  # else whoever looks into what was raised wants to try things
                 context.end()
-
-    def _row(self, job_id: int, claim_id: UUID, patience: float, coming: Sequence[tuple[int, UUID]]) -> TupleRow | None:
-        """The job, when it is still held by that claim: loaded with the first of its bundle, or a moment ago.
-
-        What was loaded is believed for a moment only. A claim may be lost meanwhile all the same, as it may be while
-        its handler runs: whatever that writes is fenced.
-
-        Raises:
-            StorageUnavailable: as ``_load``.
-        """
-        row = self._loaded.pop((job_id, claim_id), None)
-        if row is not None and time.monotonic() < self._loaded_at + _BELIEVED_SECONDS:
-            return row
-        try:
-            # Should a limit pass meanwhile, the node ends this worker, and charges the job with nothing.
-            self._progress.loading(True)
-            self._loaded = self._load([(job_id, claim_id), *coming], patience)
-            self._loaded_at = time.monotonic()
-        finally:
-            self._progress.loading(False)
-        return self._loaded.pop((job_id, claim_id), None)
-
-    def _load(self, wanted: Sequence[tuple[int, UUID]], patience: float) -> dict[tuple[int, UUID], TupleRow]:
-        """Of these jobs those that are still held by their claims. A database that is away for a moment is waited for.
-
-        Raises:
-            StorageUnavailable: it is away for longer; the job has not begun, and its attempt does not count.
-        """
-        statement = self._sql["jobs_for_worker" if len(wanted) > 1 else "job_for_worker"]
-        values = [list(ids) for ids in zip(*wanted, strict=True)] if len(wanted) > 1 else wanted[0]
-        give_up = time.monotonic() + patience
-        while True:
-            try:
-                connection = self.connect(within=max(1, min(_CONNECT_SECONDS, int(patience))))
-                connection.patience = patience
-                rows = connection.execute(statement, values).fetchall()
-                connection.patience = None  # a handler's statements have the time that its job has
-                claims = dict(wanted)
-                return {(row[0], claims[row[0]]): row[1:] for row in rows}
-            except (psycopg.Error, Unreachable) as error:
-                # The connection may have died while the worker was idle; a fresh one decides.
-                self.close()
-                if not is_lost(error):
-                    raise
-                if time.monotonic() > give_up or self._progress.stopping():
-                    raise StorageUnavailable("the worker could not reach the database") from error
-            self._progress.beat()
-            time.sleep(_DATABASE_PAUSE)
 
     def _call(self, entry: Handler, context: Context, args: dict[str, Any]) -> Outcome:
         try:
@@ -288,7 +183,7 @@ class Worker:
             ending.record(error, "the handler raised {}", type(error).__name__)
             if isinstance(error, psycopg.Error):
                 # Whatever is wrong with it, such as a server that only reads, the next job gets a fresh one.
-                self.close()
+                self._session.close()
             return self.unexpected(error)
 
     def _noting(self, job_id: int) -> contextlib.AbstractContextManager[None]:

@@ -29,7 +29,8 @@ from batchproc.engine.node import RunReport
 from batchproc.engine.ready import Scope
 from batchproc.engine.requirements import cannot_be_claimed
 from batchproc.engine.workdir import node_folder
-from batchproc.engine.worker import Worker, WorkerOptions, WorkerProgress
+from batchproc.engine.worker import Worker, WorkerOptions
+from batchproc.engine.worker_progress import WorkerProgress
 from batchproc.handlers import registry
 from batchproc.handlers.registry import Registry
 from batchproc.ops.languages import installed

@@ -47,8 +47,8 @@ _OPENING = {
 """Of the packages that know of documents, what opens files by name: originals, roots' markers, languages, /proc."""
 
 _STATEMENTS_OF_THE_QUEUE = {
+    "engine/job_loading.py",
     "engine/tenant_names.py",
-    "engine/worker.py",
     "handlers/resource_slots.py",
     "ops/bench/database_costs.py",
     "ops/bench/enqueue.py",
