@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from operator import itemgetter
 from typing import TypeVar
 
 import psycopg
@@ -13,14 +11,14 @@ from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from batchproc.core.ahead import MOST_WAITING, Ahead
+from batchproc.core.ahead import Ahead
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.fairness import Turn
-from batchproc.core.job import Claim, KindSpec, Lane
+from batchproc.core.job import Claim, KindSpec
 from batchproc.core.limit_room import Rooms
 from batchproc.core.outcome import Completed
-from batchproc.core.packing import bundled
 from batchproc.engine import news_reading
+from batchproc.engine.allowance import Allowance
 from batchproc.engine.alone import Alone
 from batchproc.engine.backends import LeftBackends
 from batchproc.engine.braking import Braking
@@ -28,10 +26,11 @@ from batchproc.engine.counts import Counts
 from batchproc.engine.database_link import DatabaseLink
 from batchproc.engine.dispatch_options import DispatchOptions
 from batchproc.engine.draining import Draining
+from batchproc.engine.filling import fill
 from batchproc.engine.last_turns import LastTurns
 from batchproc.engine.news import NewsBox
 from batchproc.engine.outage import Outage
-from batchproc.engine.pool.worker_pool import Ended, NoFreeSlot, Work, WorkerPool
+from batchproc.engine.pool.worker_pool import Ended, WorkerPool
 from batchproc.engine.progress_notes import ProgressNotes
 from batchproc.engine.ready import ReadyQueues
 from batchproc.engine.settling import Settling, Written
@@ -78,6 +77,7 @@ class Dispatcher:
         self._giving_up = giving_up
         self._alone = Alone(options.max_node_losses)
         self._ahead = Ahead()
+        self._allowance = Allowance(options, pool, settling, self._ready, self._alone, self._ahead)
         self._backends = LeftBackends(store)
         self._progress = ProgressNotes(store, pool, settling.counts, run_id)
         self._draining = Draining(store, self._ready, run_id, options, giving_up)
@@ -102,7 +102,7 @@ class Dispatcher:
 
     def reserve(self, workers: int) -> None:
         """Keeps so many workers for interactive jobs from now on; in the dispatcher's own thread."""
-        self._options = replace(self._options, reserved=workers)
+        self._allowance.reserved = workers
 
     @property
     def outage(self) -> Outage:
@@ -246,44 +246,11 @@ class Dispatcher:
         return True
 
     def _choose(self) -> list[Turn]:
-        free, jobs_left = self._pool.free() + self._room_ahead(), self._jobs_left()
-        if free <= 0 or jobs_left == 0 or not self._may_claim or self._alone.blocks(self._settling.held()):
+        slots, jobs = self._allowance.slots, self._allowance.jobs
+        if slots <= 0 or jobs == 0 or not self._may_claim or self._alone.blocks(self._settling.held()):
             return []
         without = self._braking.unpaused | self._options.window.withheld()
-        return self._ready.choose(free, self._bulk_room(), jobs=jobs_left, without=without)
-
-    def _room_ahead(self) -> int:
-        """How many fillings of slots may be claimed for those that are still at others."""
-        if not self._may_claim_ahead:
-            return 0
-        most = MOST_WAITING if self._ahead.only_brief else 1
-        return self._pool.room_ahead(most) + (self._pool.free() if self._ahead.only_quick else 0)
-
-    @property
-    def _may_claim_ahead(self) -> bool:
-        """Not where what waits could take the place of what could begin elsewhere: under a limit, in reserved slots."""
-        return not (self._options.reserved or self._alone.is_near or self._ready.may_be_limited)
-
-    def _bulk_room(self) -> int | None:
-        """How many of the free slots bulk jobs may take; None for all."""
-        if not self._options.reserved:
-            return None
-        held = self._settling.held()
-        # A bundle holds jobs of one lane; one whose claim is gone was settled a moment ago, and counts for one more.
-        lanes = [held[bundle[0]].lane if bundle[0] in held else Lane.BULK for bundle in self._pool.bundles()]
-        return max(0, self._options.workers - self._options.reserved - lanes.count(Lane.BULK))
-
-    def _jobs_left(self) -> int | None:
-        """How many jobs may be claimed now; None if that does not matter."""
-        left = None if self._options.max_jobs is None else max(0, self._options.max_jobs - self._jobs_done())
-        if self._alone.is_near:
-            return 1 if left is None else min(1, left)
-        return left
-
-    def _jobs_done(self) -> int:
-        """What counts of ``max_jobs``: of several jobs not those that went back because another one's worker died."""
-        counts = self.counts
-        return counts.claimed if self._options.max_jobs == 1 else counts.claimed - counts.interrupted
+        return self._ready.choose(slots, self._allowance.bulk_slots, jobs=jobs, without=without)
 
     @property
     def _may_claim(self) -> bool:
@@ -313,20 +280,8 @@ class Dispatcher:
             # It was lost while the claim was on its way: these jobs may be somebody else's in a moment.
             self._give_back(claims, _LEASE_LOST)
             return
-        # Over the free slots only: what goes ahead had better be in whole bundles.
-        free = self._pool.free()
-        bundles = [
-            (bundle, self._ahead.expected(bundle))
-            for bundle in bundled(claims, self._specs, free, bulk=self._bulk_room())
-        ]
-        # Of those that wait the quickest come first: others might have to go back behind one that takes long.
-        for bundle, expected in [*bundles[:free], *sorted(bundles[free:], key=itemgetter(1))]:
-            self._ahead.filled(expected)
-            try:
-                self._pool.submit(*map(self._work, bundle), expected=expected, ahead=self._may_claim_ahead)
-            except NoFreeSlot:
-                # An idle worker died between the choice and the claim, or the jobs before it are not so quick.
-                self._give_back(bundle, "no worker was free for it any more")
+        refused = fill(self._pool, claims, self._specs, self._ahead, self._allowance)
+        self._give_back(refused, "no worker was free for it any more")
         self._settling.names.learn(self.connection, claims)
         self._stop_what_the_lease_left()
 
@@ -334,10 +289,6 @@ class Dispatcher:
         self._settling.give_back(claims, reason)
         for claim in claims:
             self._ready.ended(claim, 0.0)
-
-    def _work(self, claim: Claim) -> Work:
-        spec = self._specs[claim.kind]
-        return Work(claim.job_id, claim.claim_id, spec.timeout, spec.stall_timeout)
 
     def _stop_what_the_lease_left(self) -> None:
         # A job that was submitted while the lease's thread stopped all others was not there yet to be stopped.
@@ -364,7 +315,7 @@ class Dispatcher:
         if self._lease_is_lost:
             self._join_under_new_id()
             return False
-        if options.max_jobs is not None and self._jobs_done() >= options.max_jobs:
+        if self._allowance.is_used_up:
             return True
         if options.forever or not self._draining.is_due():
             return False
