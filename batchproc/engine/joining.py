@@ -1,11 +1,14 @@
-"""The start of a node in the database: its row, its run, and the patience with a database that is away."""
+"""How a node comes into the database: its row, its run, its row again, and patience with a database that is away."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from uuid import UUID, uuid4
 
 import psycopg
+from psycopg import Connection
+from psycopg.rows import TupleRow
 
 from batchproc.core.errors import BatchprocError, EnvironmentFault
 from batchproc.database import Session, require_session
@@ -23,11 +26,12 @@ _LATER = "start it when the database is there again"
 
 
 class Joining:
-    """Joins the nodes and starts a run.
+    """Joins the nodes and starts a run; after a lost lease joins them again.
 
     Args:
         connect: opens a connection as the dispatcher's.
         connect_directly: past a transaction pooler; None when nothing stands in between.
+        facts: what the node says of itself under an id.
         turns: learns whose turn comes first.
         exclusive: is taken before anything else; None for a run that does not care for others.
     """
@@ -38,6 +42,7 @@ class Joining:
         connect: Callable[[], Session],
         connect_directly: Callable[[], Session] | None,
         store: NodeStore,
+        facts: Callable[[UUID], NodeFacts],
         turns: LastTurns,
         exclusive: ExclusiveRun | None = None,
     ) -> None:
@@ -45,10 +50,11 @@ class Joining:
         self._connect = connect
         self._connect_directly = connect_directly
         self._store = store
+        self._facts = facts
         self._turns = turns
         self._exclusive = exclusive
 
-    def join(self, facts: NodeFacts, options: RunOptions) -> int:
+    def join(self, options: RunOptions) -> int:
         """The id of the run that has begun.
 
         Raises:
@@ -64,17 +70,31 @@ class Joining:
                     self._require_sessions(connection)
                     fault = self._direct_fault()
                     if fault is None:
-                        return self._begin(connection, facts, options)
+                        return self._begin(connection, options)
             except (psycopg.OperationalError, EnvironmentFault) as error:
                 outage.failed(error)
                 self._pause(error, options.window)
             else:
                 raise fault
 
-    def _begin(self, connection: Session, facts: NodeFacts, options: RunOptions) -> int:
+    def join_again(self, connection: Connection[TupleRow]) -> float:
+        """Joins under a new id; gives the time at which the new lease was asked for.
+
+        Raises:
+            AnotherRun: the run is exclusive, and another one is active.
+        """
+        if self._exclusive is not None:
+            self._exclusive.take(connection, again=True)
+        # Not known as this node's before it has joined: the lease's thread would find that it has no lease.
+        node_id, asked = uuid4(), time.monotonic()
+        self._store.join(connection, self._facts(node_id), self._settings.dispatch.lease)
+        self._store.node_id = node_id
+        return asked
+
+    def _begin(self, connection: Session, options: RunOptions) -> int:
         if self._exclusive is not None:
             self._exclusive.take(connection)
-        self._store.join(connection, facts, self._settings.dispatch.lease)
+        self._store.join(connection, self._facts(self._store.node_id), self._settings.dispatch.lease)
         self._turns.load(connection)
         run_id = self._store.start_run(connection, options.stored_scope())
         if self._exclusive is not None:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from psycopg import Connection
-from psycopg.rows import TupleRow
-
-from batchproc.core.job import Claim, Lane
+from batchproc.core.job import Claim
 from batchproc.core.outcome import Outcome
 from batchproc.core.transition import Transition
-from batchproc.engine import kinds, leaving, requirements, scarcity, worker
+from batchproc.engine import kinds, leaving, requirements, scarcity
 from batchproc.engine.bad_pages import PageBlame
 from batchproc.engine.braking import Braking
 from batchproc.engine.calm import Calm
-from batchproc.engine.dispatch_options import DispatchOptions
+from batchproc.engine.dispatch_options import dispatch_options
 from batchproc.engine.dispatcher import Dispatcher
 from batchproc.engine.gone_storages import GoneStorages
 from batchproc.engine.housekeeping import Housekeeping
@@ -31,9 +27,10 @@ from batchproc.engine.lease import JOIN_SECONDS, Lease
 from batchproc.engine.meters import Meters, Slots
 from batchproc.engine.news import Held, NewsBox
 from batchproc.engine.night import Night
+from batchproc.engine.node_pool import node_pool
 from batchproc.engine.outage import Outage
+from batchproc.engine.own_facts import own_facts
 from batchproc.engine.pool import forkserver
-from batchproc.engine.pool.worker_pool import Ended, Entry, PoolOptions, WorkerPool
 from batchproc.engine.reloadable import brake_jobs, takers
 from batchproc.engine.reloading import Reloading
 from batchproc.engine.run_report import Begun, RunOptions, RunReport
@@ -45,13 +42,12 @@ from batchproc.engine.signals import stopping_signals
 from batchproc.engine.tenant_names import TenantNames
 from batchproc.engine.unserved import PATIENCE, GivingUp
 from batchproc.engine.window import Window, patience
-from batchproc.engine.workdir import node_folder
+from batchproc.engine.worker import WorkerOptions
 from batchproc.queue.exclusive import ExclusiveRun
 from batchproc.queue.kind_store import KindStore
-from batchproc.queue.node_store import NodeFacts, NodeStore
+from batchproc.queue.node_store import NodeStore
 from batchproc.queue.turn_store import TurnStore
 from batchproc.settings import Settings
-from batchproc.version import __version__
 
 __all__ = ["Node", "RunOptions", "RunReport"]
 
@@ -135,16 +131,23 @@ class Node:
                 names=TenantNames(self._settings.database.schema_name),
                 meters=self._meters,
             )
-            pool = stack.enter_context(self._pool(store, options.workers, settling.prepare))
+            told = WorkerOptions(self._database_url, self._settings, self._log_to_stderr, self._notes)
+            pool = stack.enter_context(node_pool(told, node_id, options.workers, settling.prepare))
             news = NewsBox()
             stack.callback(news.close)
             turns = LastTurns(TurnStore(self._settings.database.schema_name, node_id))
             exclusive = self._exclusive(options)
             joining = Joining(
-                self._settings, self._sessions.for_ticks, self._sessions.direct_apart, store, turns, exclusive
+                self._settings,
+                self._sessions.for_ticks,
+                self._sessions.direct_apart,
+                store,
+                partial(own_facts, self._settings, known, options.workers),
+                turns,
+                exclusive,
             )
             beginning = stack.enter_context(leaving.Beginning(store, self._sessions.for_ticks, exclusive))
-            run_id = beginning.began(joining.join(self._facts(node_id, known, options), options))
+            run_id = beginning.began(joining.join(options))
             started = time.monotonic()  # as runs.started_at has it, so that summary and report tell of one length
             giving_up = self._giving_up(store, known, news, run_id, options)
             store.take_up(run_id, _STORAGE_PAUSE if options.forever else None)
@@ -155,7 +158,7 @@ class Node:
                 news,
                 settling,
                 known.specs,
-                self._dispatch_options(options, night),
+                dispatch_options(self._settings, options, night.watch),
                 run_id,
                 braking,
                 giving_up,
@@ -168,7 +171,7 @@ class Node:
             service = self._service(dispatcher, braking, news, known, options)
             stack.enter_context(stopping_signals(dispatcher.request_stop, service.ask_reload))
             stack.enter_context(self._housekeeping(store, known, news, giving_up, gone, turns, options.window))
-            stack.enter_context(self._lease(store, known, options, dispatcher, news, exclusive))
+            stack.enter_context(self._lease(store, joining, options, dispatcher, news, exclusive))
             beginning.over()
             self._begun(_begun(run_id, known, dispatcher, giving_up))
             try:
@@ -189,28 +192,6 @@ class Node:
                 raise
 
     # -- the parts
-
-    @contextlib.contextmanager
-    def _pool(self, store: NodeStore, workers: int, heard: Callable[[Sequence[Ended]], None]) -> Iterator[WorkerPool]:
-        settings = self._settings.pool
-        with node_folder() as folder:
-            options = PoolOptions(
-                workers=workers,
-                node_id=str(store.node_id),
-                max_jobs_per_worker=settings.max_jobs_per_worker,
-                preload=kinds.PRELOAD,
-                workdir=folder,
-                memory_limit_mb=settings.memory_limit_mb,
-                nice=settings.nice,
-            )
-            told = worker.WorkerOptions(self._database_url, self._settings, self._log_to_stderr, self._notes)
-            entry = Entry(worker.run, worker.initialize, (told,))
-            pool = WorkerPool(options, entry, heard)
-            try:
-                pool.start()
-                yield pool
-            finally:
-                pool.close()
 
     def _housekeeping_outage(self) -> Outage:
         limit = self._settings.database.outage_limit
@@ -256,33 +237,22 @@ class Node:
     def _lease(
         self,
         store: NodeStore,
-        known: kinds.Kinds,
+        joining: Joining,
         options: RunOptions,
         dispatcher: Dispatcher,
         news: NewsBox,
         exclusive: ExclusiveRun | None,
     ) -> Iterator[None]:
-        seconds = self._settings.dispatch.lease
-
-        def joined_again(connection: Connection[TupleRow]) -> None:
-            if exclusive is not None:
-                exclusive.take(connection, again=True)
-            # Not known as this node's before it has joined: the lease's thread would find that it has no lease.
-            node_id, asked = uuid4(), time.monotonic()
-            store.join(connection, self._facts(node_id, known, options), seconds)
-            store.node_id = node_id
-            lease.renewed(asked)
-
         lease = Lease(
             store,
             self._sessions.for_lease,
-            seconds,
+            self._settings.dispatch.lease,
             dispatcher.lease_lost,
             lambda claims: news.tell(Held(claims)),
             self._calm,
             also=exclusive.renew if exclusive is not None else lambda _: True,
         )
-        dispatcher.join_again = joined_again
+        dispatcher.join_again = lambda connection: lease.renewed(joining.join_again(connection))
         lease.start()
         try:
             yield
@@ -295,19 +265,6 @@ class Node:
             node_id,
             known.specs,
             languages=known.languages,
-            default_languages=self._settings.ocr.languages,
-        )
-
-    def _facts(self, node_id: UUID, known: kinds.Kinds, options: RunOptions) -> NodeFacts:
-        return NodeFacts(
-            node_id=node_id,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            slots=options.workers,
-            kinds=tuple(sorted(known.specs)),
-            languages=known.languages,
-            engine_version=known.engine_version,
-            code_version=__version__,
             default_languages=self._settings.ocr.languages,
         )
 
@@ -362,25 +319,6 @@ class Node:
                 )
             )
         dispatcher.run()
-
-    def _dispatch_options(self, options: RunOptions, night: Night) -> DispatchOptions:
-        dispatch = self._settings.dispatch
-        return DispatchOptions(
-            workers=options.workers,
-            lane_weights={Lane.INTERACTIVE: dispatch.lanes.interactive, Lane.BULK: dispatch.lanes.bulk},
-            fairness=dispatch.fairness,
-            # A flag, or one job alone, may leave fewer workers than the settings count on.
-            reserved=min(dispatch.reserved, options.workers - 1),
-            poll_interval=dispatch.poll_interval,
-            drain_wait=dispatch.drain_wait,
-            shutdown_grace=self._settings.pool.shutdown_grace,
-            outage_limit=self._settings.database.outage_limit,
-            max_node_losses=self._settings.retry.max_node_losses,
-            forever=options.forever,
-            max_jobs=1 if options.single else options.max_jobs,
-            scope=options.scope,
-            window=night.watch,
-        )
 
 
 def _begun(run_id: int, known: kinds.Kinds, dispatcher: Dispatcher, giving_up: GivingUp | None) -> Begun:

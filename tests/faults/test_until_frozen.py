@@ -110,11 +110,17 @@ def test_a_database_that_stands_still_before_the_node_has_joined_keeps_no_run(
     sessions = NodeSessions(settings(dispatch=PATIENT), faulty_bench.url, faulty_bench.url, lambda: None)
     sessions.window = window_of(LEAVING + 1.0)
     store = NodeStore("batchproc", uuid4(), {})
-    joining = Joining(settings(), sessions.for_ticks, None, store, LastTurns())
-    facts = NodeFacts(store.node_id, "here", 7, 1, (), (), "", "")
+    joining = Joining(
+        settings(),
+        sessions.for_ticks,
+        None,
+        store,
+        lambda node_id: NodeFacts(node_id, "here", 7, 1, (), (), "", ""),
+        LastTurns(),
+    )
     thawed.enter_context(faulty_bench.server.frozen())
     with pytest.raises(EnvironmentFault, match="away until the window of this run ended, then: nothing was claimed"):
-        joining.join(facts, RunOptions(workers=1, window=sessions.window))
+        joining.join(RunOptions(workers=1, window=sessions.window))
     assert -A_MOMENT < sessions.window.left <= LEAVING
 
 
