@@ -96,7 +96,7 @@ class Joining:
             self._exclusive.take(connection)
         self._store.join(connection, self._facts(self._store.node_id), self._settings.dispatch.lease)
         self._turns.load(connection)
-        run_id = self._store.start_run(connection, options.stored_scope())
+        run_id = self._store.runs.start(connection, self._store.node_id, options.stored_scope())
         if self._exclusive is not None:
             self._exclusive.began(run_id)
         return run_id

@@ -40,7 +40,7 @@ def leave(
     """
     counts = dispatcher.counts
     if counts.discarded:
-        told = dispatcher.insist(lambda connection: store.ranges_told_otherwise(connection, run_id))
+        told = dispatcher.insist(lambda connection: store.runs.ranges_told_otherwise(connection, run_id))
         counts.forget_discarded(told)
     exit_code = 3 if braked else counts.exit_code(accepted)
     left = dispatcher.insist(lambda connection: night.left(connection, ended=dispatcher.stop.for_window))
@@ -54,7 +54,7 @@ def leave(
         **left,
     )
     final = counts.plain() | {"left": report.left}
-    dispatcher.insist(lambda connection: store.finish_run(connection, run_id, exit_code, final))
+    dispatcher.insist(lambda connection: store.runs.finish(connection, run_id, exit_code, final))
     dispatcher.insist(store.leave)
     return report
 
@@ -70,7 +70,7 @@ def leave_after(
     """After a fault, as far as the database still answers."""
     counts = dispatcher.counts.plain()
     code = _exit_code(error)
-    steps: list[_Step] = [lambda connection: store.finish_run(connection, run_id, code, counts), turns.write]
+    steps: list[_Step] = [lambda connection: store.runs.finish(connection, run_id, code, counts), turns.write]
     if exclusive is not None:
         steps.append(exclusive.release)
     if not dispatcher.holds_claims:
@@ -117,7 +117,7 @@ class Beginning:
         if error is not None and not self._is_over:
             if run_id is not None:
                 code = _exit_code(error)
-                steps.append(lambda connection: self._store.finish_run(connection, run_id, code, {}))
+                steps.append(lambda connection: self._store.runs.finish(connection, run_id, code, {}))
             if run_id is not None or not isinstance(error, EnvironmentFault | AnotherRun):
                 steps.append(self._store.leave)
         if self._exclusive is not None and self._exclusive.is_held:

@@ -117,7 +117,7 @@ def run_in_process(
     with connect(database_url) as connection:
         store.join(connection, facts, seconds)
         lease.start()
-        run_id = store.start_run(connection, {"single": True, "in_process": True})
+        run_id = store.runs.start(connection, store.node_id, {"single": True, "in_process": True})
         try:
             claim = _claim(store, connection, job_id, scope, run_id, handlers)
             if claim is None and job_id is not None:
@@ -138,11 +138,11 @@ def run_in_process(
                 _settle(store, connection, settings, handlers, claim, outcome, counts)
             kept = KeptBack((), 0, 0) if claim is not None else _kept(settings, connection, scope)
             exit_code = counts.exit_code(settings.run.accept_codes)
-            store.finish_run(connection, run_id, exit_code, counts.plain())
+            store.runs.finish(connection, run_id, exit_code, counts.plain())
         except BaseException as error:
             with contextlib.suppress(psycopg.Error):  # the connection may be what failed
                 code = error.exit_code if isinstance(error, BatchprocError) else 3
-                store.finish_run(connection, run_id, code, counts.plain())
+                store.runs.finish(connection, run_id, code, counts.plain())
             raise
         finally:
             lease.stop()

@@ -19,6 +19,7 @@ from batchproc.core.limits import CODE, DETAIL_CHARACTERS, ERROR_TYPE_CHARACTERS
 from batchproc.core.outcome import FollowUp
 from batchproc.core.transition import Transition
 
+_STATES = {state.value: state for state in JobState}
 _JSON = json.JSONEncoder(allow_nan=False)
 _COMPLETED = (
     '{"job_id":%d,"claim_id":"%s","state":"completed","outcome":"completed","attempt":%d,"crashes":%d,"timeouts":%d,'
@@ -54,6 +55,18 @@ class Settled:
     states: dict[UUID, JobState]
     followed: list[Queue]
     unwritten: frozenset[UUID] = frozenset()
+
+
+def settled_of(rows: Iterable[TupleRow]) -> Settled:
+    """What settle.sql gave: a row for each claim that it found, and one without a claim for each queue."""
+    states: dict[UUID, JobState] = {}
+    followed: list[Queue] = []
+    for claim_id, state, lane, tenant_id, kind in rows:
+        if claim_id is not None:
+            states[claim_id] = _STATES[state]
+        else:
+            followed.append(Queue(lane, tenant_id, kind))
+    return Settled(states, followed)
 
 
 class Recorded(NamedTuple):

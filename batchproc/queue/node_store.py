@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import psycopg
-from loguru import logger
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from batchproc.core.fairness import Queue, Turn
 from batchproc.core.floors import FRONT, Place
-from batchproc.core.job import Claim, JobState, KindSpec
+from batchproc.core.job import Claim, KindSpec
 from batchproc.core.limit_room import Rooms
 from batchproc.database import SqlFolder
 from batchproc.queue.apart import SetAside
 from batchproc.queue.claiming import Claiming, ReadyQueue, claims_and_rooms
-from batchproc.queue.endings import Ended, Recorded, Settled, endings_json, without_content
+from batchproc.queue.endings import Ended, Recorded, Settled, endings_json, settled_of
+from batchproc.queue.run_store import RunStore
+from batchproc.queue.settling_apart import settle_apart
 from batchproc.queue.slot_store import SlotStore
 from batchproc.queue.unserved import Gap, Servings, Unserved
 from batchproc.queue.upkeep import PutOff, Upkeep
 
 __all__ = ["Ended", "NodeFacts", "NodeStore", "ReadyQueue", "Settled"]
 
-_STATES = {state.value: state for state in JobState}
 _RESCUE_BATCH = 100
 _LARGEST = 2**31 - 1
-_LOCK_TIMEOUT_APART = "100ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +71,7 @@ class NodeStore:
         self._specs = specs
         self._sql = SqlFolder("batchproc.queue", schema)
         self.slots = SlotStore(schema)
+        self.runs = RunStore(schema)
         self._aside = SetAside()
         self._upkeep = Upkeep(schema, self._aside)
         self._servings = Servings(schema, specs, self._aside)
@@ -122,7 +120,7 @@ class NodeStore:
                 claim_cursor = self._claiming.claim(
                     connection, turns, after or {}, limited=limited, node_id=self.node_id, run_id=run_id
                 )
-        settled = _settled(settle_cursor.fetchall()) if settle_cursor else Settled({}, [])
+        settled = settled_of(settle_cursor.fetchall()) if settle_cursor else Settled({}, [])
         claims, left = claims_and_rooms(claim_cursor.fetchall() if claim_cursor else [])
         if rooms is not None:
             rooms.kinds |= left.kinds
@@ -143,56 +141,18 @@ class NodeStore:
 
     def settle(self, connection: Connection[TupleRow], endings: Sequence[Ended], *, rescue: bool = False) -> Settled:
         """Settles endings in one statement; with ``rescue`` only those whose node's lease has ended."""
-        return _settled(connection.execute(self._sql["settle"], self._settle_values(endings, rescue=rescue)).fetchall())
+        rows = connection.execute(self._sql["settle"], self._settle_values(endings, rescue=rescue)).fetchall()
+        return settled_of(rows)
 
     def settle_one_by_one(
         self, connection: Connection[TupleRow], endings: Sequence[Ended], *, rescue: bool = False
     ) -> Settled:
-        """Settles each ending for itself, after one of them failed them all.
+        """Settles each ending for itself, after one of them failed them all: see ``settle_apart``."""
 
-        An ending that cannot be written is written without its content (see ``endings.without_content``).
-        What meets an error that passes, or cannot be written at all, comes back as ``unwritten``.
+        def settle(ending: Ended) -> Settled:
+            return self.settle(connection, [ending], rescue=rescue)
 
-        Raises:
-            psycopg.OperationalError: the connection is gone.
-        """
-        states: dict[UUID, JobState] = {}
-        followed: list[Queue] = []
-        unwritten: list[UUID] = []
-        for ending in endings:
-            settled = self._settle_apart(connection, ending, rescue)
-            if settled is None:
-                unwritten.append(ending.transition.claim_id)
-                continue
-            states.update(settled.states)
-            followed.extend(settled.followed)
-        return Settled(states, followed, frozenset(unwritten))
-
-    def _settle_apart(self, connection: Connection[TupleRow], ending: Ended, rescue: bool) -> Settled | None:
-        # Twice as it is: a job of the same unique key may come in between the look and the write.
-        for attempt in (ending, ending, without_content(ending)):
-            try:
-                with connection.transaction():
-                    # Whoever holds this row holds up the others no longer than that.
-                    connection.execute(self._sql["set_lock_timeout"], [_LOCK_TIMEOUT_APART])
-                    settled = self.settle(connection, [attempt], rescue=rescue)
-                    if attempt.also is not None and settled.states:
-                        attempt.also(connection)
-                    return settled
-            except psycopg.Error as error:
-                if connection.closed:
-                    raise
-                logger.error(
-                    "job {} could not be settled: {} ({})",
-                    ending.transition.job_id,
-                    type(error).__name__,
-                    error.sqlstate,
-                )
-                if not _is_of_content(error):
-                    return None
-        if rescue:
-            self._aside.add([ending.transition.job_id])
-        return None
+        return settle_apart(connection, endings, settle, self._sql, self._aside if rescue else None)
 
     def refreshed(self, connection: Connection[TupleRow], claims: Sequence[Claim]) -> dict[UUID, Claim]:
         """The claims with their counters as they are now (a checkpoint sets them back); lost ones are missing."""
@@ -330,11 +290,6 @@ class NodeStore:
         """Other nodes that hold jobs and whose lease lives, with its end by the database's clock."""
         return dict(connection.execute(self._sql["working_nodes"], [self.node_id]).fetchall())
 
-    def ranges_told_otherwise(self, connection: Connection[TupleRow], run_id: int) -> dict[str, int]:
-        """Discarded jobs of page ranges, by code, whose documents the run counts by another job already."""
-        rows = connection.execute(self._sql["ranges_told_otherwise"], {"run_id": run_id}).fetchall()
-        return dict(rows)
-
     # -- the node itself
 
     def join(self, connection: Connection[TupleRow], facts: NodeFacts, lease: float) -> None:
@@ -377,38 +332,5 @@ class NodeStore:
         values = {"pids": list(pids), "application": application, "transactions": list(transactions)}
         connection.execute(self._sql["end_backend"], values)
 
-    def start_run(self, connection: Connection[TupleRow], scope: Mapping[str, Any]) -> int:
-        row = connection.execute(self._sql["start_run"], [self.node_id, json.dumps(scope)]).fetchone()
-        assert row is not None
-        return int(row[0])
-
-    def finish_run(
-        self, connection: Connection[TupleRow], run_id: int, exit_code: int, counts: Mapping[str, Any]
-    ) -> None:
-        values = {"run_id": run_id, "exit_code": exit_code, "counts": json.dumps(counts)}
-        connection.execute(self._sql["finish_run"], values)
-
     def _settle_values(self, endings: Sequence[Ended], *, rescue: bool) -> dict[str, Any]:
         return {"transitions": endings_json(endings, self._specs), "rescue": rescue}
-
-
-def _settled(rows: Iterable[TupleRow]) -> Settled:
-    states: dict[UUID, JobState] = {}
-    followed: list[Queue] = []
-    for claim_id, state, lane, tenant_id, kind in rows:
-        if claim_id is not None:
-            states[claim_id] = _STATES[state]
-        else:
-            followed.append(Queue(lane, tenant_id, kind))
-    return Settled(states, followed)
-
-
-def _is_of_content(error: psycopg.Error) -> bool:
-    """Whether what was written is at fault, not the circumstances: those pass, and the outcome is still worth having.
-
-    Beside bad data, by the class of the SQLSTATE (PostgreSQL, appendix A): 54 is too long or nested too deeply, P0
-    raised by somebody's trigger.
-    """
-    if isinstance(error, psycopg.DataError | psycopg.IntegrityError):
-        return True
-    return (error.sqlstate or "")[:2] in ("54", "P0")

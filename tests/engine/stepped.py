@@ -138,7 +138,7 @@ class Stepped:
         self.store = store_class("batchproc", uuid4(), SPECS)
         facts = NodeFacts(self.store.node_id, "test", 1, slots, tuple(SPECS), (), "", "")
         self.store.join(bench.connection, facts, 60)
-        run_id = self.store.start_run(bench.connection, {})
+        run_id = self.store.runs.start(bench.connection, self.store.node_id, {})
         self.news = NewsBox()
         self.braking = Braking(KindStore("batchproc"), brake)
         settling = Settling(self.store, SPECS, 10, lambda *_: None, settled=self.braking.note)

@@ -132,7 +132,7 @@ def test_a_run_that_is_not_exclusive_is_in_the_way_of_one_that_begins(
     node = NodeStore("batchproc", node_id := uuid4(), {})
     node.join(bench.connection, NodeFacts(node_id, "far-away", 7, 1, (), (), "", ""), 60.0)
     if scope is not None:
-        node.start_run(bench.connection, scope)
+        node.runs.start(bench.connection, node.node_id, scope)
 
     with pytest.raises(AnotherRun, match="on far-away, process 7") if is_in_the_way else contextlib.nullcontext():
         run.take(other)
@@ -161,7 +161,7 @@ def test_what_is_in_the_way_is_named_with_a_way_beside_it(
         bench.tenant(slug)
     node = NodeStore("batchproc", node_id := uuid4(), {})
     node.join(bench.connection, NodeFacts(node_id, "far-away", 7, 1, (), (), "", ""), 60.0)
-    node.start_run(bench.connection, scope)
+    node.runs.start(bench.connection, node.node_id, scope)
     with pytest.raises(AnotherRun) as refused:
         exclusive().take(bench.connection)
     assert named in refused.value.message
@@ -171,7 +171,7 @@ def test_what_is_in_the_way_is_named_with_a_way_beside_it(
 def test_a_run_that_joined_again_under_a_new_id_is_known_once_it_has_told(bench: Bench) -> None:
     """A service that lost its lease once is not in the way of every night from then on."""
     node = NodeStore("batchproc", uuid4(), {})
-    run_id = node.start_run(bench.connection, {"lanes": [0]})
+    run_id = node.runs.start(bench.connection, node.node_id, {"lanes": [0]})
     node.node_id = uuid4()
     node.join(bench.connection, NodeFacts(node.node_id, "far-away", 7, 1, (), (), "", ""), 60.0)
     night = exclusive(lanes=frozenset({1}))

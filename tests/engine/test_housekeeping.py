@@ -110,7 +110,7 @@ def test_what_is_put_off_in_many_batches_keeps_nothing_else_waiting(
 ) -> None:
     monkeypatch.setattr(upkeep, "_PUT_OFF", 2)
     tenant, node = add_tenant(connection), join(connection)
-    node.take_up(node.start_run(connection, {}))
+    node.take_up(node.runs.start(connection, node.node_id, {}))
     gone = GoneStorages(node)
     for number in range(IN_A_ROW + 9):
         document = one(

@@ -152,7 +152,7 @@ def test_the_brake_holds_across_tenants(bench: Bench, scan: Path) -> None:
     store = NodeStore("batchproc", uuid4(), specs, languages=["eng"], default_languages=["eng", "deu"])
     facts = NodeFacts(store.node_id, "host", 1, 1, ("ocr",), ("eng",), "", "", ("eng", "deu"))
     store.join(bench.connection, facts, 60)
-    run_id = store.start_run(bench.connection, {})
+    run_id = store.runs.start(bench.connection, store.node_id, {})
     with closing(NewsBox()) as news:
         giving_up = GivingUp(store, news, Scope(), run_id, patience=0, brake=2, own_lacking=["deu"])
         giving_up.look(bench.connection, Event())

@@ -14,7 +14,7 @@ from batchproc.engine.last_turns import LastTurns
 from batchproc.engine.node import Node, RunOptions
 from batchproc.queue.exclusive import ExclusiveRun
 from batchproc.queue.nights import NightStore
-from batchproc.queue.node_store import NodeStore
+from batchproc.queue.run_store import RunStore
 from tests.engine.running import Bench
 
 
@@ -60,14 +60,14 @@ def test_what_fails_on_the_way_out_keeps_nothing_else_from_being_written(
 
 @pytest.mark.parametrize(
     "where",
-    [(Node, "_giving_up"), (Dispatcher, "__init__"), (Node, "_service"), (NodeStore, "start_run")],
+    [(Node, "_giving_up"), (Dispatcher, "__init__"), (Node, "_service"), (RunStore, "start")],
     ids=lambda where: where[1],
 )
 def test_a_fault_before_the_first_turn_leaves_nothing_in_anybodys_way(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, where: tuple[type, str]
 ) -> None:
     monkeypatch.setattr(
-        *where, fails_with(EnvironmentFault("it went wrong") if where[0] is not NodeStore else KeyError())
+        *where, fails_with(EnvironmentFault("it went wrong") if where[0] is not RunStore else KeyError())
     )
 
     with pytest.raises((EnvironmentFault, KeyError)):

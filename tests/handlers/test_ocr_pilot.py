@@ -106,7 +106,7 @@ def test_a_pilot_that_nobody_has_the_languages_for_fails_no_document(connection:
 def give_up(document: LargeDocument) -> list[int]:
     """The jobs that are discarded because no node has their languages."""
     scope: dict[str, list[Any]] = {"tenant_ids": [], "kinds": [], "lanes": []}
-    run_id = document.node.start_run(document.connection, {})
+    run_id = document.node.runs.start(document.connection, document.node.node_id, {})
     return [
         job.job_id
         for gap in document.node.gaps(document.connection, scope)

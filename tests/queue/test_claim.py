@@ -82,7 +82,7 @@ def test_each_queue_gives_what_was_asked_of_it(connection: Conn, limited: bool) 
 @LIMITED
 def test_a_claim_is_what_the_row_says(connection: Conn, limited: bool) -> None:
     tenant, node = add_tenant(connection), join(connection)
-    run_id = node.start_run(connection, {})
+    run_id = node.runs.start(connection, node.node_id, {})
     job_id = enqueue(connection, tenant, priority=3, lane=Lane.INTERACTIVE, max_attempts=4)
     connection.execute(
         "update batchproc.processing_jobs set attempt = 1, crashes = 2, timeouts = 3, node_losses = 4, range_of = 9"
@@ -100,7 +100,7 @@ def test_a_claim_is_what_the_row_says(connection: Conn, limited: bool) -> None:
 @LIMITED
 def test_a_claim_without_a_run_keeps_the_jobs_own(connection: Conn, limited: bool) -> None:
     tenant, node = add_tenant(connection), join(connection)
-    first, second = node.start_run(connection, {}), node.start_run(connection, {})
+    first, second = node.runs.start(connection, node.node_id, {}), node.runs.start(connection, node.node_id, {})
     kept, replaced = enqueue(connection, tenant, run_id=first), enqueue(connection, tenant, run_id=first)
     claim(connection, node, Turn(queue_of(tenant), 1), limited=limited)
     claim(connection, node, Turn(queue_of(tenant), 1), limited=limited, run_id=second)
@@ -215,7 +215,7 @@ def test_one_job_is_claimed_due_or_not(connection: Conn) -> None:
     STORE.set_tenant(connection, "acme", paused=True)
     due = enqueue(connection, tenant)
     later = enqueue(connection, tenant, run_at=now(connection) + timedelta(days=1))
-    run_id = node.start_run(connection, {})
+    run_id = node.runs.start(connection, node.node_id, {})
     for job_id in (due, later):
         claimed = claim_job(connection, node, job_id, run_id)
         stored = job(connection, job_id)

@@ -160,7 +160,7 @@ def test_what_is_enqueued_or_retried_into_a_paused_campaign_is_held(connection: 
 
 def test_a_run_does_not_wait_for_held_jobs(connection: Conn) -> None:
     tenant, node, campaign = add_tenant(connection), join(connection), add_campaign(connection)
-    run_id = node.start_run(connection, {})
+    run_id = node.runs.start(connection, node.node_id, {})
     claimed = claim_job(connection, node, enqueue(connection, tenant, campaign_id=campaign), run_id)
     STORE.hold(connection, campaign)
     node.settle(connection, [ended(claimed, failed())])

@@ -163,16 +163,16 @@ def test_done_counts_from_a_day_on(connection: Conn) -> None:
 
 
 def start(connection: Conn, node: NodeStore, **scope: object) -> int:
-    return node.start_run(connection, scope)
+    return node.runs.start(connection, node.node_id, scope)
 
 
 def test_a_night_is_judged_by_runs_that_were_no_single_jobs(connection: Conn) -> None:
     node = join(connection)
     assert look_at_night(connection, "batchproc").good_age is None
     good = start(connection, node)
-    node.finish_run(connection, good, 1, {})
+    node.runs.finish(connection, good, 1, {})
     single = start(connection, node, single=True)
-    node.finish_run(connection, single, 0, {})
+    node.runs.finish(connection, single, 0, {})
     night = look_at_night(connection, "batchproc")
     assert (night.good_run, night.good_code, night.last_run, night.last_code) == (good, 1, good, 1)
     assert night.good_age is not None
@@ -195,12 +195,12 @@ def test_what_was_not_for_everything_is_no_night(connection: Conn, scope: dict[s
     node = join(connection)
     run = start(connection, node, **WHOLE | scope)
     if ends:
-        node.finish_run(connection, run, 0, {})
+        node.runs.finish(connection, run, 0, {})
     night = look_at_night(connection, "batchproc")
     assert (night.good_run, night.last_run, night.going) == (None, None, 0)
     whole = start(connection, node, **WHOLE)
     assert look_at_night(connection, "batchproc").going == 1
-    node.finish_run(connection, whole, 0, {})
+    node.runs.finish(connection, whole, 0, {})
     assert look_at_night(connection, "batchproc").good_run == whole
 
 
@@ -223,7 +223,7 @@ def test_a_night_is_one_that_was_for_all_that_is_asked_about(
     connection: Conn, scope: dict[str, object], asked: dict[str, Any], counts: bool
 ) -> None:
     node = join(connection)
-    node.finish_run(connection, start(connection, node, **scope), 0, {})
+    node.runs.finish(connection, start(connection, node, **scope), 0, {})
     assert (look_at_night(connection, "batchproc", **asked).good_run is not None) is counts
 
 
@@ -246,8 +246,8 @@ def test_what_waits_and_what_is_braked_is_of_what_is_asked_about(connection: Con
 def test_a_bad_run_is_the_last_and_not_the_good_one(connection: Conn) -> None:
     node = join(connection)
     good, bad = start(connection, node), start(connection, node)
-    node.finish_run(connection, good, 0, {})
-    node.finish_run(connection, bad, 3, {})
+    node.runs.finish(connection, good, 0, {})
+    node.runs.finish(connection, bad, 3, {})
     night = look_at_night(connection, "batchproc")
     assert (night.good_run, night.last_run, night.last_code) == (good, bad, 3)
 
@@ -318,7 +318,7 @@ def test_nobody_counts_further_than_needed(connection: Conn) -> None:
 
 def test_the_facts_of_a_running_job_and_of_nodes(connection: Conn) -> None:
     tenant, node = add_tenant(connection), join(connection)
-    run = node.start_run(connection, {"kinds": ["work"], "tenant_ids": [tenant], "lanes": []})
+    run = node.runs.start(connection, node.node_id, {"kinds": ["work"], "tenant_ids": [tenant], "lanes": []})
     claim = running(connection, node, tenant)
     write(connection, node, note(1, claim), run_id=run)
     found = look_at_waiting(connection, "batchproc", claim.job_id)
@@ -387,7 +387,7 @@ def with_handlers(connection: Conn, *kinds: str) -> NodeStore:
 def ended_night(connection: Conn, *kinds: str, **scope: object) -> int:
     node = with_handlers(connection, *kinds)
     run = start(connection, node, **scope)
-    node.finish_run(connection, run, 0, {})
+    node.runs.finish(connection, run, 0, {})
     node.leave(connection)
     return run
 

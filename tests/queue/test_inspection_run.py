@@ -83,7 +83,7 @@ def test_what_nobody_will_claim_is_neither_counted_nor_work(connection: Conn) ->
 
 def test_nodes_that_hold_jobs_are_told_with_what_is_left_of_their_lease(connection: Conn) -> None:
     acme, own, dead, gone = add_tenant(connection), join(connection), join(connection), join(connection)
-    run_id = own.start_run(connection, {})
+    run_id = own.runs.start(connection, own.node_id, {})
     for node in (own, dead, dead, gone):
         running(connection, node, acme)
     expire(connection, dead)
@@ -175,7 +175,7 @@ def test_pages_are_told_alike_before_and_while_it_runs(
 
 def test_retries_are_those_of_the_run_and_it_waits_for_what_is_due_soon(connection: Conn) -> None:
     acme, beta, node = add_tenant(connection), add_tenant(connection, "beta"), join(connection)
-    run_id, other = node.start_run(connection, {}), node.start_run(connection, {})
+    run_id, other = node.runs.start(connection, node.node_id, {}), node.runs.start(connection, node.node_id, {})
 
     def fail(tenant: int, kind: str, run: int, seconds: float) -> None:
         claimed = claim_job(connection, node, enqueue(connection, tenant, kind), run)

@@ -60,7 +60,7 @@ def one_by_one(connection: Conn, store: NodeStore, jobs: Jobs, *, within_limits:
 
 def retries(connection: Conn, store: NodeStore, jobs: Jobs) -> set[int]:
     """Those that count as retries which the run waits for, each looked at alone."""
-    run_id, found = store.start_run(connection, {}), set()
+    run_id, found = store.runs.start(connection, store.node_id, {}), set()
     for job in jobs:
         with connection.transaction(force_rollback=True):
             connection.execute(
@@ -95,7 +95,7 @@ def test_what_is_given_up_is_what_no_single_node_can_do(connection: Conn, jobs: 
         with connection.transaction(force_rollback=True):
             store, _ = joined(connection, *first), joined(connection, *second)
             gaps = store.gaps(connection, EVERYTHING)
-            run_id = store.start_run(connection, {})
+            run_id = store.runs.start(connection, store.node_id, {})
             taken = [store.give_up_unserved(connection, gap, run_id=run_id, limit=100) for gap in gaps]
         assert {job.job_id for found in taken for job in found} == expected, (first, second)
         assert all(taken), "each gap can be taken"

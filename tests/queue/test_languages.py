@@ -64,7 +64,7 @@ def claimed(connection: Conn, store: NodeStore, tenant: int, *, limited: bool = 
 
 
 def given_up(connection: Conn, store: NodeStore, run_id: int | None = None) -> list[Unserved]:
-    told_by = store.start_run(connection, {}) if run_id is None else run_id
+    told_by = store.runs.start(connection, store.node_id, {}) if run_id is None else run_id
     return [
         found
         for gap in store.gaps(connection, ALL)
@@ -235,7 +235,7 @@ def test_what_nobody_can_do_ends_without_an_attempt(connection: Conn) -> None:
     document = add_document(connection, tenant, language="fra")
     job_id = enqueue(connection, tenant, document_id=document)
     kept = enqueue(connection, tenant)
-    run_id = store.start_run(connection, {})
+    run_id = store.runs.start(connection, store.node_id, {})
 
     [found] = given_up(connection, store, run_id)
 
@@ -293,7 +293,7 @@ def test_without_a_live_node_nothing_is_given_up(connection: Conn) -> None:
     enqueue(connection, tenant, **asking("fra"))
     expire(connection, store)
     assert given_up(connection, store) == []
-    run_id = store.start_run(connection, {})
+    run_id = store.runs.start(connection, store.node_id, {})
     assert store.give_up_unserved(connection, Gap("work", ("fra",), 1, tenant), run_id=run_id, limit=10) == []
 
 
@@ -392,7 +392,7 @@ def test_a_node_that_joins_waits_for_the_decision_and_is_seen_by_the_next(
 def test_a_retry_that_this_node_could_not_claim_is_not_waited_for(connection: Conn) -> None:
     tenant, store = add_tenant(connection), node(connection, "eng")
     enqueue(connection, tenant)
-    run_id = store.start_run(connection, {})
+    run_id = store.runs.start(connection, store.node_id, {})
     [first] = claim(connection, store, Turn(queue_of(tenant), 1), run_id=run_id)
     store.settle(connection, [ended(first, failed(ErrorClass.TRANSIENT))])
     assert store.undrained(connection, run_id, 600)[0] == 1

@@ -257,8 +257,8 @@ def test_a_settle_and_a_rescue_at_once_record_one_ending(connection: Conn, opene
 
 def test_a_run_is_begun_and_finished(connection: Conn) -> None:
     node = join(connection)
-    run_id = node.start_run(connection, {"kinds": ["work"]})
-    node.finish_run(connection, run_id, 1, {"completed": 3})
+    run_id = node.runs.start(connection, node.node_id, {"kinds": ["work"]})
+    node.runs.finish(connection, run_id, 1, {"completed": 3})
     [row] = rows_of(connection, "select node_id, scope, exit_code, counts, finished_at from batchproc.runs")
     assert row.pop("finished_at") <= now(connection)
     [(handlers,)] = connection.execute("select to_jsonb(kinds) from batchproc.nodes").fetchall()
@@ -268,7 +268,7 @@ def test_a_run_is_begun_and_finished(connection: Conn) -> None:
 
 def test_a_run_waits_for_its_own_retries_that_are_due_soon(connection: Conn) -> None:
     tenant, node = add_tenant(connection), join(connection)
-    mine, other = node.start_run(connection, {}), node.start_run(connection, {})
+    mine, other = node.runs.start(connection, node.node_id, {}), node.runs.start(connection, node.node_id, {})
     claimed = claim_job(connection, node, enqueue(connection, tenant), mine)
     assert node.undrained(connection, mine, 600.0) == (0, 0)
     node.settle(connection, [ended(claimed, failed())])
@@ -285,7 +285,7 @@ def test_a_run_waits_for_its_own_retries_that_are_due_soon(connection: Conn) -> 
 
 def test_a_run_waits_for_the_rescue_of_a_dead_nodes_claims(connection: Conn) -> None:
     tenant, node, other = add_tenant(connection), join(connection), join(connection)
-    run_id = node.start_run(connection, {})
+    run_id = node.runs.start(connection, node.node_id, {})
     running(connection, other, tenant)
     assert node.undrained(connection, run_id, 600.0) == (0, 0)
     expire(connection, other)

@@ -151,7 +151,7 @@ def test_a_run_takes_up_what_waits_for_a_storage_since_before_it_began(connectio
     before = [waiting_for_storage(connection, owner, "1 minute") for owner in (tenant, tenant, other)]
     later = enqueue(connection, tenant, run_at=now(connection) + timedelta(hours=1))
     assert node.promote(connection) == [], "which nobody has asked for"
-    node.take_up(node.start_run(connection, {}))
+    node.take_up(node.runs.start(connection, node.node_id, {}))
     since = waiting_for_storage(connection, tenant, "0 seconds")
     assert set(node.promote(connection)) == {queue_of(tenant), queue_of(other)}
     assert {state(connection, job_id) for job_id in before} == {JobState.AVAILABLE}
@@ -165,7 +165,7 @@ def test_what_another_takes_up_and_has_not_committed_is_not_taken_up_yet(connect
     """Or a run could end before it has begun, since it neither sees the job as waiting nor as available."""
     another, tenant, node = opened(), add_tenant(connection), join(connection)
     job = waiting_for_storage(connection, tenant, "1 minute")
-    node.take_up(node.start_run(connection, {}))
+    node.take_up(node.runs.start(connection, node.node_id, {}))
     with another.transaction():
         another.execute("update batchproc.processing_jobs set state = 'available' where job_id = %s", [job])
         assert node.promote(connection) == []
@@ -176,7 +176,7 @@ def test_what_another_takes_up_and_has_not_committed_is_not_taken_up_yet(connect
 
 def test_a_run_without_end_takes_it_up_again_and_again(connection: Conn) -> None:
     tenant, node = add_tenant(connection), join(connection)
-    node.take_up(node.start_run(connection, {}), pause=60.0)
+    node.take_up(node.runs.start(connection, node.node_id, {}), pause=60.0)
     old, young = (waiting_for_storage(connection, tenant, tried) for tried in ("61 seconds", "30 seconds"))
     assert node.promote(connection) == [queue_of(tenant)]
     assert (state(connection, old), state(connection, young)) == (JobState.AVAILABLE, JobState.SCHEDULED)
@@ -190,7 +190,7 @@ def test_a_tenant_with_much_that_waits_for_a_storage_does_not_keep_others_waitin
         " claimed_at = clock_timestamp() - interval '1 hour'"
     )
     waiting_for_storage(connection, one, "1 minute")
-    node.take_up(node.start_run(connection, {}))
+    node.take_up(node.runs.start(connection, node.node_id, {}))
     taken = []
     while node.promote(connection):
         taken.append(available(connection))
@@ -217,7 +217,7 @@ def test_what_lies_on_one_root_is_put_off_for_the_next_run(connection: Conn) -> 
     others = [job(b"/a", owner=other), job(b"/a", kind="other"), enqueue(connection, tenant)]
     queue = queue_of(tenant)
     assert node.put_off(connection, queue, [there], 3600.0).jobs == 0, "no run has begun"
-    run = node.start_run(connection, {})
+    run = node.runs.start(connection, node.node_id, {})
     node.take_up(run)
     assert node.put_off(connection, queue, [there, elsewhere], 3600.0).jobs == 0, "they lie on two roots"
     assert node.put_off(connection, queue, [there], 3600.0).jobs == 2
@@ -229,13 +229,13 @@ def test_what_lies_on_one_root_is_put_off_for_the_next_run(connection: Conn) -> 
     assert rows[:2] == [{"job_id": job_id} | put_off for job_id in (there, also)]
     assert node.put_off(connection, queue, [there], 3600.0).jobs == 0
     assert node.promote(connection) == [], "not in this run"
-    node.take_up(node.start_run(connection, {}))
+    node.take_up(node.runs.start(connection, node.node_id, {}))
     assert node.promote(connection) == [queue]
 
 
 def test_what_may_be_read_from_another_root_is_not_put_off_nor_speaks_for_one(connection: Conn) -> None:
     tenant, node = add_tenant(connection), join(connection)
-    node.take_up(node.start_run(connection, {}))
+    node.take_up(node.runs.start(connection, node.node_id, {}))
 
     def job(*roots: bytes) -> int:
         """Of a document that was imported from these roots, first from the first."""
@@ -262,7 +262,7 @@ def test_what_may_be_read_from_another_root_is_not_put_off_nor_speaks_for_one(co
 def test_a_queue_is_gone_through_in_bounded_parts(connection: Conn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "_PUT_OFF", 2)
     tenant, node = add_tenant(connection), join(connection)
-    node.take_up(node.start_run(connection, {}))
+    node.take_up(node.runs.start(connection, node.node_id, {}))
     jobs = [
         enqueue(connection, tenant, document_id=add_document(connection, tenant, root), priority=priority)
         for root, priority in ((b"/a", 9), (b"/b", 5), (b"/b", 5), (b"/a", 5), (b"/a", 1))

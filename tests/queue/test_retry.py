@@ -65,7 +65,7 @@ def test_each_state_is_retried_or_named(connection: Conn) -> None:
 
 def test_a_retried_job_begins_afresh_and_keeps_its_history(connection: Conn) -> None:
     tenant, node = add_tenant(connection), join(connection)
-    run_id = node.start_run(connection, {})
+    run_id = node.runs.start(connection, node.node_id, {})
     job_id = enqueue(connection, tenant, args={"a": 1}, priority=2, max_attempts=1)
     node.settle(connection, [ended(claim_job(connection, node, job_id, run_id), failed())])
     connection.execute(

@@ -43,7 +43,7 @@ class Night:
         self.connection = connection
         joined = join(connection)
         self.node = NodeStore("batchproc", joined.node_id, {"ocr": OCR, "work": KindSpec("work")})
-        self.run_id = self.node.start_run(connection, {})
+        self.run_id = self.node.runs.start(connection, self.node.node_id, {})
 
     def do(
         self,
@@ -88,7 +88,7 @@ def test_a_run_remembers_its_slots_and_whether_it_goes_on(night: Night) -> None:
     run = HISTORY.run(night.connection)
     assert run is not None
     assert (run["run_id"], run["slots"], run["alive"], run["finished_at"]) == (night.run_id, 2, True, None)
-    night.node.finish_run(night.connection, night.run_id, 1, {"claimed": 3})
+    night.node.runs.finish(night.connection, night.run_id, 1, {"claimed": 3})
     night.node.leave(night.connection)
     run = HISTORY.run(night.connection, night.run_id)
     assert run is not None
@@ -97,13 +97,13 @@ def test_a_run_remembers_its_slots_and_whether_it_goes_on(night: Night) -> None:
 
 
 def test_the_newest_run_is_the_newest_that_claimed_something(night: Night) -> None:
-    night.node.finish_run(night.connection, night.run_id, 0, {"claimed": 1})
-    idle = night.node.start_run(night.connection, {})
-    night.node.finish_run(night.connection, idle, 0, {"claimed": 0})
+    night.node.runs.finish(night.connection, night.run_id, 0, {"claimed": 1})
+    idle = night.node.runs.start(night.connection, night.node.node_id, {})
+    night.node.runs.finish(night.connection, idle, 0, {"claimed": 0})
     newest = HISTORY.run(night.connection)
     assert newest is not None
     assert newest["run_id"] == night.run_id
-    going_on = night.node.start_run(night.connection, {})
+    going_on = night.node.runs.start(night.connection, night.node.node_id, {})
     newest = HISTORY.run(night.connection)
     assert newest is not None
     assert newest["run_id"] == going_on
@@ -114,7 +114,7 @@ def test_attempts_are_those_of_the_run_in_its_time(night: Night) -> None:
     night.do(tenant, at=(0, 2))
     night.do(tenant, outcome=failed(ErrorClass.PERMANENT), at=(1, 4))
     night.do(tenant, outcome=failed(), at=(2, 7))
-    other = night.node.start_run(night.connection, {})
+    other = night.node.runs.start(night.connection, night.node.node_id, {})
     night.do(tenant, run_id=other, at=(0, 60))
     night.do(tenant, at=(7200, 7201))
 
@@ -165,7 +165,7 @@ def test_the_sums_of_a_run_are_those_of_its_report_and_copy_nothing(night: Night
     )
     night.do(tenant, "work", Completed('{"pages": 5}'), at=(0, 1))
     night.do(tenant, "ocr", failed(), at=(1, 5))
-    other = night.node.start_run(night.connection, {})
+    other = night.node.runs.start(night.connection, night.node.node_id, {})
     night.do(tenant, "ocr", Completed('{"pages": 3}'), run_id=other, at=(0, 60))
 
     with night.connection.transaction():
@@ -213,7 +213,7 @@ def test_stretches_share_an_attempts_time_and_count_its_end_once(night: Night) -
 def test_a_campaign_counts_its_jobs_in_all_runs(night: Night) -> None:
     tenant = add_tenant(night.connection)
     campaign = CAMPAIGNS.begin(night.connection, "reprocess --all")
-    other = night.node.start_run(night.connection, {})
+    other = night.node.runs.start(night.connection, night.node.node_id, {})
     night.do(tenant, at=(0, 1), campaign_id=campaign)
     night.do(tenant, at=(2, 4), campaign_id=campaign, run_id=other)
     night.do(tenant, at=(0, 8))
@@ -351,7 +351,7 @@ def test_what_a_run_gave_up_on_stays_so_when_it_is_retried(night: Night) -> None
     assert counted() == (4, 3, 0, [1])
     Changing("batchproc").retry(connection, [taken_back, again])
     assert counted() == (4, 3, 2, [1])
-    other = night.node.start_run(connection, {})
+    other = night.node.runs.start(connection, night.node.node_id, {})
     night.node.settle(connection, [ended(claim_job(connection, night.node, taken_back, other), Completed("{}"))])
     night.node.settle(connection, [ended(claim_job(connection, night.node, again, other), failed(poison))])
     assert counted() == (4, 3, 2, [1])

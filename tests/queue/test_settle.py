@@ -77,7 +77,7 @@ ENDINGS: list[tuple[Outcome, Row]] = [
 @pytest.mark.parametrize(("outcome", "expected"), ENDINGS, ids=[str(outcome)[:40] for outcome, _ in ENDINGS])
 def test_each_ending_is_written_as_decided(connection: Conn, outcome: Outcome, expected: Row) -> None:
     tenant, node = add_tenant(connection), join(connection)
-    run_id = node.start_run(connection, {})
+    run_id = node.runs.start(connection, node.node_id, {})
     job_id = enqueue(connection, tenant, args={"a": 1}, priority=2, lane=Lane.INTERACTIVE)
     connection.execute("update batchproc.processing_jobs set attempt = 1, crashes = 1, timeouts = 1, node_losses = 1")
     claimed = claim_job(connection, node, job_id, run_id)
@@ -209,7 +209,7 @@ def test_texts_are_cleaned_and_cut(connection: Conn) -> None:
 
 def test_a_follow_up_inherits_and_is_stored_as_asked(connection: Conn) -> None:
     tenant, node = add_tenant(connection), join(connection)
-    document, run_id = add_document(connection, tenant), node.start_run(connection, {})
+    document, run_id = add_document(connection, tenant), node.runs.start(connection, node.node_id, {})
     campaign = one(connection, "insert into batchproc.campaigns (command) values ('') returning campaign_id")
     claimed = running(connection, node, tenant, lane=Lane.INTERACTIVE, priority=2, campaign_id=campaign, run_id=run_id)
     node._specs = {"once": KindSpec("once", max_attempts=9, unique_while_running=True)}
@@ -232,7 +232,7 @@ def test_a_follow_up_inherits_and_is_stored_as_asked(connection: Conn) -> None:
 
 def test_the_run_that_claimed_a_job_owns_what_follows(connection: Conn) -> None:
     tenant, node = add_tenant(connection), join(connection)
-    first, second = node.start_run(connection, {}), node.start_run(connection, {})
+    first, second = node.runs.start(connection, node.node_id, {}), node.runs.start(connection, node.node_id, {})
     job_id = enqueue(connection, tenant, run_id=first)
     claimed = claim_job(connection, node, job_id, second)
     node.settle(connection, [ended(claimed, Completed(follow_ups=(FollowUp("other"),)))])

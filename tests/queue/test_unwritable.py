@@ -89,7 +89,7 @@ def test_a_promotion_is_not_filled_by_rows_that_are_never_written(connection: Co
 
 def test_a_rescue_goes_on_without_it(connection: Conn, refuse: Refuse) -> None:
     tenant, rescuer, dead = add_tenant(connection), join(connection), join(connection)
-    run_id = rescuer.start_run(connection, {})
+    run_id = rescuer.runs.start(connection, rescuer.node_id, {})
     bad, good = running(connection, dead, tenant), running(connection, dead, tenant)
     expire(connection, dead)
     refuse(bad.job_id)
@@ -115,7 +115,7 @@ def test_a_rescue_does_not_wait_for_a_row_that_somebody_holds(connection: Conn, 
 def test_a_rescue_that_met_a_lock_is_tried_again_at_the_next_look(connection: Conn, opened: Opened) -> None:
     """It was taken between the look and the write; only what the database refuses is left out for a while."""
     tenant, rescuer, dead, handler = add_tenant(connection), join(connection), join(connection), opened()
-    run_id, claimed = rescuer.start_run(connection, {}), running(connection, dead, tenant)
+    run_id, claimed = rescuer.runs.start(connection, rescuer.node_id, {}), running(connection, dead, tenant)
     expire(connection, dead)
     with handler.transaction():
         handler.execute("select from batchproc.processing_jobs where job_id = %s for no key update", [claimed.job_id])
