@@ -9,7 +9,9 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, Self
 
 import psycopg
@@ -23,6 +25,7 @@ from psycopg.waiting import Ready
 from batchproc.core.errors import EnvironmentFault, UsageError
 
 SCHEMA = "batchproc"
+_SUFFIX = ".sql"
 _QUALIFIER = re.compile(r"\bbatchproc\.")
 _UNREADABLE = "(a database URL that cannot be read)"
 _NO_OPTIONS = "unsupported startup parameter"
@@ -42,6 +45,9 @@ class Unreachable(EnvironmentFault):
 class SqlFolder:
     """The statements of one package's folder of ``.sql`` files, one statement each.
 
+    They lie in it or in folders below it, which are for people to find their way by: a statement is asked for by its
+    name alone, which no other has.
+
     Files name their tables with the schema ``batchproc.``, so that they run as they are in psql; another
     configured schema takes its place here. Qualified names, not a search path: they also hold behind a
     transaction pooler.
@@ -49,11 +55,14 @@ class SqlFolder:
     Args:
         package: the package whose folder ``folder`` holds the files, such as ``batchproc.queue``.
         schema: the configured schema; validated by the settings as an identifier.
+
+    Raises:
+        ValueError: two files have the same name.
     """
 
     def __init__(self, package: str, schema: str = SCHEMA, folder: str = "sql") -> None:
         self._package = package
-        self._folder = folder
+        self._files = _files_by_name(package, folder)
         self._qualifier = '"' + schema.replace('"', '""') + '".'
         self._statements: dict[str, bytes] = {}
 
@@ -61,14 +70,35 @@ class SqlFolder:
         """The statement of file ``name.sql``; raises FileNotFoundError for a name that does not exist."""
         statement = self._statements.get(name)
         if statement is None:
-            text = resources.files(self._package).joinpath(self._folder, f"{name}.sql").read_text("utf-8")
-            statement = self._statements[name] = self._statement(text)
+            file = self._files.get(name)
+            if file is None:
+                raise FileNotFoundError(f"{self._package} has no statement {name}")
+            statement = self._statements[name] = self._statement(file.read_text("utf-8"))
         return statement
 
     def _statement(self, text: str) -> bytes:
         # Comments are dropped: a percent sign or a quote in one would be taken for a placeholder.
         bare = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
         return _QUALIFIER.sub(lambda _: self._qualifier, bare).encode()
+
+
+@cache
+def _files_by_name(package: str, folder: str) -> Mapping[str, Traversable]:
+    found: dict[str, Traversable] = {}
+    for file in _sql_files(resources.files(package).joinpath(folder)):
+        name = file.name.removesuffix(_SUFFIX)
+        if name in found:
+            raise ValueError(f"two files of one name: {found[name]} and {file}")
+        found[name] = file
+    return found
+
+
+def _sql_files(folder: Traversable) -> Iterator[Traversable]:
+    for entry in folder.iterdir():
+        if entry.name.endswith(_SUFFIX):
+            yield entry
+        elif entry.is_dir():
+            yield from _sql_files(entry)
 
 
 def redacted(url: str) -> str:

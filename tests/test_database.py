@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from psycopg.conninfo import make_conninfo
 
 from batchproc.core.errors import EnvironmentFault, UsageError
-from batchproc.database import SqlFolder, Unreachable, connect, is_lost, redacted
+from batchproc.database import SqlFolder, Unreachable, _files_by_name, connect, is_lost, redacted
 
 SECRET = "s3cret"
 
@@ -34,6 +34,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "sqlpackage" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "sqlpackage", raising=False)
+    _files_by_name.cache_clear()  # each test has a package of this name
     return "sqlpackage"
 
 
@@ -64,6 +65,23 @@ def test_lines_of_comment_are_left_out(tmp_path: Path, package: str) -> None:
 def test_a_name_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(FileNotFoundError):
         SqlFolder("batchproc.queue")["no_such_statement"]
+
+
+def test_statements_in_folders_below_are_found_by_their_names(tmp_path: Path, package: str) -> None:
+    (tmp_path / "sqlpackage" / "sql" / "claiming").mkdir()
+    (tmp_path / "sqlpackage" / "sql" / "claiming" / "y.sql").write_text("select 2")
+    assert statement(tmp_path, package, "select 1") == "select 1"
+    assert SqlFolder(package)["y"] == b"select 2"
+
+
+def test_a_name_that_stands_in_two_folders_is_an_error_before_anything_is_asked_for(
+    tmp_path: Path, package: str
+) -> None:
+    for folder in ("claiming", "settling"):
+        (tmp_path / "sqlpackage" / "sql" / folder).mkdir()
+        (tmp_path / "sqlpackage" / "sql" / folder / "x.sql").write_text("select 1")
+    with pytest.raises(ValueError, match=r"two files of one name: .*x\.sql and .*x\.sql$"):
+        SqlFolder(package)
 
 
 # -- passwords

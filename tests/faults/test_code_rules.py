@@ -56,8 +56,8 @@ _STATEMENTS_OF_THE_QUEUE = {
 """Outside the queue, what runs statements of its folder as they stand there, and not by its classes."""
 
 _LOOKING_AT_JOBS = {
-    "documents/sql/begun_pages.sql",
-    "documents/sql/show_ranges.sql",
+    "documents/sql/pages/begun_pages.sql",
+    "documents/sql/listing/show_ranges.sql",
     "ops/metrics/sql/metrics_queue.sql",
     "ops/sql/attempt_traces.sql",
 }

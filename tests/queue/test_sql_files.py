@@ -19,7 +19,7 @@ LITERAL = re.compile(r"'(?:[^']|'')*'")
 
 
 def files(package: str, folder: str = "sql") -> Iterator[tuple[str, Path]]:
-    for path in sorted(Path(str(resources.files(package).joinpath(folder))).glob("*.sql")):
+    for path in sorted(Path(str(resources.files(package).joinpath(folder))).rglob("*.sql")):
         yield package, path
 
 
