@@ -4,48 +4,60 @@ from __future__ import annotations
 
 import click
 
-from batchproc.cli import examples, global_options, offered
-from batchproc.cli.groups import tree
-from batchproc.cli.lazy import LazyCommands, Listed
+from batchproc.cli import examples
+from batchproc.cli.completion import offered
+from batchproc.cli.line import global_options
+from batchproc.cli.line.groups import tree
+from batchproc.cli.line.lazy import LazyCommands, Listed
 
 _COMMANDS = {
-    "bench": Listed("batchproc.cli.bench:bench", "Measure how fast it is here."),
-    "campaigns": Listed("batchproc.cli.campaigns:campaigns", "What one command began (reprocess, import), as a whole."),
+    "bench": Listed("batchproc.cli.benches.bench:bench", "Measure how fast it is here."),
+    "campaigns": Listed(
+        "batchproc.cli.campaigns.campaigns:campaigns", "What one command began (reprocess, import), as a whole."
+    ),
     "completion": Listed(
-        "batchproc.cli.completion:completion",
+        "batchproc.cli.completion.completion:completion",
         "Print what makes SHELL complete commands, options and values.",
     ),
-    "db": Listed("batchproc.cli.db:db", "Start, stop, look into and back up the embedded PostgreSQL."),
-    "demo": Listed("batchproc.cli.demo:demo", "See it work, with documents of its own."),
-    "doctor": Listed("batchproc.cli.doctor:doctor", "Check what a run needs, and say what to do."),
-    "documents": Listed("batchproc.cli.documents:documents", "Look at documents, their text and its revisions."),
-    "enqueue": Listed("batchproc.cli.enqueue:enqueue", "Enqueue a job of KIND."),
-    "import": Listed("batchproc.cli.import_:import_", "Register files as documents of a tenant and enqueue their OCR."),
-    "jobs": Listed("batchproc.cli.jobs:jobs", "Look at jobs, run them again, end, give up on or move them."),
+    "db": Listed("batchproc.cli.installation.db:db", "Start, stop, look into and back up the embedded PostgreSQL."),
+    "demo": Listed("batchproc.cli.installation.demo:demo", "See it work, with documents of its own."),
+    "doctor": Listed("batchproc.cli.installation.doctor:doctor", "Check what a run needs, and say what to do."),
+    "documents": Listed(
+        "batchproc.cli.documents.documents:documents", "Look at documents, their text and its revisions."
+    ),
+    "enqueue": Listed("batchproc.cli.jobs.enqueue:enqueue", "Enqueue a job of KIND."),
+    "import": Listed(
+        "batchproc.cli.importing.import_:import_", "Register files as documents of a tenant and enqueue their OCR."
+    ),
+    "jobs": Listed("batchproc.cli.jobs.jobs:jobs", "Look at jobs, run them again, end, give up on or move them."),
     "kinds": Listed(
-        "batchproc.cli.kinds:kinds",
+        "batchproc.cli.admin.kinds:kinds",
         "List kinds, pause, resume and limit them.",
     ),
     "metrics": Listed(
-        "batchproc.cli.metrics:metrics",
+        "batchproc.cli.reports.metrics:metrics",
         "Print the queue's figures for Prometheus.",
     ),
     "migrate": Listed(
-        "batchproc.cli.migrate:migrate",
+        "batchproc.cli.installation.migrate:migrate",
         "Apply the migrations that the database lacks. Behind a transaction pooler set database.direct_url.",
     ),
-    "prune": Listed("batchproc.cli.prune:prune", "Delete jobs that ended long ago, with their attempts."),
-    "report": Listed("batchproc.cli.report:report", "Report what a run did, or the jobs of a campaign."),
-    "reprocess": Listed("batchproc.cli.reprocess:reprocess", "Enqueue documents again: those that fit all filters."),
-    "run": Listed("batchproc.cli.run:run", "Run everything that is due, then exit."),
-    "status": Listed("batchproc.cli.status:status", "Show what waits, what runs, and which nodes there are."),
-    "storage": Listed("batchproc.cli.storage:storage", "Tell storage roots that are mounted from those that are not."),
-    "tenants": Listed("batchproc.cli.tenants:tenants", "List, add and change tenants."),
+    "prune": Listed("batchproc.cli.jobs.prune:prune", "Delete jobs that ended long ago, with their attempts."),
+    "report": Listed("batchproc.cli.reports.report:report", "Report what a run did, or the jobs of a campaign."),
+    "reprocess": Listed(
+        "batchproc.cli.reprocessing.reprocess:reprocess", "Enqueue documents again: those that fit all filters."
+    ),
+    "run": Listed("batchproc.cli.run.run:run", "Run everything that is due, then exit."),
+    "status": Listed("batchproc.cli.status.status:status", "Show what waits, what runs, and which nodes there are."),
+    "storage": Listed(
+        "batchproc.cli.admin.storage:storage", "Tell storage roots that are mounted from those that are not."
+    ),
+    "tenants": Listed("batchproc.cli.admin.tenants:tenants", "List, add and change tenants."),
     "usage": Listed(
-        "batchproc.cli.usage:usage",
+        "batchproc.cli.reports.usage:usage",
         "Show what tenants used: jobs, pages and seconds of workers.",
     ),
-    "why": Listed("batchproc.cli.why:why_", "Say why a job is not running, and what would change that."),
+    "why": Listed("batchproc.cli.jobs.why:why_", "Say why a job is not running, and what would change that."),
 }
 
 

@@ -6,7 +6,7 @@ import re
 
 import click
 
-from batchproc.cli.groups import tree
+from batchproc.cli.line.groups import tree
 
 _HEADING = "Examples:"
 _PROGRAM = "batchproc"

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, TextIO, TypeGuard
 import click
 from click.shell_completion import CompletionItem, add_completion_class
 
-from batchproc.cli import argv, crash, shells
 from batchproc.cli.commands import every_command
-from batchproc.cli.global_options import FLAGS, ONLY_BEFORE, GlobalOptions
-from batchproc.cli.lazy import LazyGroup
-from batchproc.cli.messages import say
+from batchproc.cli.completion import shells
+from batchproc.cli.line import argv, crash
+from batchproc.cli.line.global_options import FLAGS, ONLY_BEFORE, GlobalOptions
+from batchproc.cli.line.lazy import LazyGroup
+from batchproc.cli.shared.messages import say
 from batchproc.core.errors import BatchprocError
 from batchproc.core.shown_text import one_line, redact
 from batchproc.version import __version__

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from batchproc.cli.bench_common import show
-from batchproc.cli.filters import FiniteRange
+from batchproc.cli.benches.common import show
 from batchproc.cli.main import cli
+from batchproc.cli.shared.filters import FiniteRange
 from batchproc.ops.bench.figures import counted
 
 RUNS = [

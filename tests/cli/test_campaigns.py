@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from batchproc.cli.tables import laid_out
+from batchproc.cli.shared.tables import laid_out
 from batchproc.database import connect
 from batchproc.ops.campaigning import CampaignCancelled, Campaigning, Retried
 from batchproc.ops.changing_jobs import Cancel

@@ -12,8 +12,8 @@ import click
 import pytest
 
 from batchproc.cli import main
-from batchproc.cli.app import app_for
-from batchproc.cli.global_options import GlobalOptions
+from batchproc.cli.line.global_options import GlobalOptions
+from batchproc.cli.shared.app import app_for
 
 CONF = "site.yaml"
 URL = "postgresql:///archive"

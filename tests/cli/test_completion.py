@@ -14,8 +14,9 @@ from pathlib import Path
 import click
 import pytest
 
-from batchproc.cli import completion_values, main
-from batchproc.cli.offered import Offered
+from batchproc.cli import main
+from batchproc.cli.completion import values
+from batchproc.cli.completion.offered import Offered
 from batchproc.core.failure_codes import BAD_CONTENT, RESERVED
 from batchproc.database import connect
 from tests.cli.test_help import COMMANDS
@@ -41,7 +42,7 @@ def completes(
 ) -> Completes:
     """What bash is told of the last of the words, however busy this machine is; nothing else is printed."""
     for limit in LIMITS:
-        monkeypatch.setattr(completion_values, limit, LONG)
+        monkeypatch.setattr(values, limit, LONG)
     monkeypatch.setenv("BATCHPROC_DATABASE_URL", database_url)
     monkeypatch.setenv("BATCHPROC_HOME", str(tmp_path / "home"))
 
@@ -139,8 +140,8 @@ def test_bash_completes_values_and_runs_none(database_url: str, connection: Conn
     for slug in NOISE:
         connection.execute("insert into batchproc.tenants (slug) values (%s)", [slug])
     program = tmp_path / "batchproc"
-    patient = "; ".join(f"completion_values.{limit} = {LONG}" for limit in LIMITS)
-    code = f"from batchproc.cli import completion_values, main; {patient}; main.main()"
+    patient = "; ".join(f"values.{limit} = {LONG}" for limit in LIMITS)
+    code = f"from batchproc.cli import main; from batchproc.cli.completion import values; {patient}; main.main()"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
     program.chmod(0o755)
     script = "source <(batchproc completion bash); COMP_LINE='batchproc jobs list --tenant '; COMP_POINT=29; "
@@ -163,7 +164,7 @@ def test_bash_completes_values_and_runs_none(database_url: str, connection: Conn
 def test_a_database_that_does_not_answer_is_not_waited_for(
     completes: Completes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completion_values, "SECONDS", 0.1)
+    monkeypatch.setattr(values, "SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         monkeypatch.setenv("BATCHPROC_DATABASE_URL", f"postgresql://ada:hunter2@127.0.0.1:{port}/archive")
@@ -176,7 +177,7 @@ def test_a_database_that_does_not_answer_is_not_waited_for(
 
 @pytest.mark.usefixtures("stored")
 def test_a_lock_is_not_waited_for(completes: Completes, connection: Conn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completion_values, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(values, "LOCK_SECONDS", 0.05)
     with connection.transaction():
         connection.execute("lock table batchproc.tenants in access exclusive mode")
         begun = time.monotonic()
@@ -191,7 +192,7 @@ def test_a_look_that_takes_long_is_ended_by_the_server(
 ) -> None:
     connection.execute("alter table batchproc.tenants rename to all_tenants")
     connection.execute("create view batchproc.tenants as select t.* from batchproc.all_tenants t, pg_sleep(600)")
-    monkeypatch.setattr(completion_values, "STATEMENT_SECONDS", 0.05)
+    monkeypatch.setattr(values, "STATEMENT_SECONDS", 0.05)
     begun = time.monotonic()
     assert completes("jobs", "list", "--tenant", "") == []
     assert time.monotonic() - begun < LONG, "it takes ten minutes"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from batchproc.cli import pilot
-from batchproc.cli.node import watched
+from batchproc.cli.reprocessing import pilot
+from batchproc.cli.run.node import watched
 from batchproc.database import connect
 from batchproc.engine.counts import Counts
 from batchproc.engine.run_report import Begun, RunOptions

@@ -268,7 +268,7 @@ def test_folders_that_an_import_leaves_out_are_counted_once(
     assert shell.run("import", str(scans), "--tenant", "acme") == 0
     assert shell.err == "", "cron would mail it each night"
     with monkeypatch.context() as terminal:
-        terminal.setattr("batchproc.cli.import_output.sys.stderr.isatty", lambda: True, raising=False)
+        terminal.setattr("batchproc.cli.importing.output.sys.stderr.isatty", lambda: True, raising=False)
         assert shell.run("import", str(scans), "--tenant", "acme") == 0
         assert "2 folders left out; with -r all files below them are taken, too\n" in shell.err
         assert shell.run("import", str(scans / "2025"), str(scans / "2024"), "--tenant", "acme") == 0

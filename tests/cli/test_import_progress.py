@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchproc.cli.import_progress import ImportProgress
+from batchproc.cli.importing.progress import ImportProgress
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_rate_and_time_left_are_told_of_what_was_seen(
     looks: list[tuple[float, int]], total: int | None, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("batchproc.cli.import_progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("batchproc.cli.importing.progress.time.monotonic", lambda: now[0])
     progress = ImportProgress([], None, recursive=False)
     said: list[str] = []
     monkeypatch.setattr(progress._line, "show", said.append)

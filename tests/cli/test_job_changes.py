@@ -331,7 +331,7 @@ def test_a_retry_that_finds_nothing_hints_at_what_was_cancelled(shell: JobShell)
 
 
 def test_nothing_counts_up_before_jobs_that_are_named(shell: JobShell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("batchproc.cli.terminal.sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("batchproc.cli.shared.terminal.sys.stderr.isatty", lambda: True, raising=False)
     assert shell.said("cancel", "99")[2] == "batchproc: there is no job 99: see: batchproc jobs list\n"
 
 

@@ -20,7 +20,7 @@ from loguru import logger
 
 from batchproc import log
 from batchproc.cli import main
-from batchproc.cli import run as run_command
+from batchproc.cli.run import run as run_command
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.shown_text import one_line, redact
 

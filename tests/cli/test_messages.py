@@ -13,8 +13,11 @@ import click
 import pytest
 from rich.cells import cell_len
 
-from batchproc.cli import main, messages, output, reprocess, why
-from batchproc.cli.messages import confirm, say, wrapped
+from batchproc.cli import main
+from batchproc.cli.jobs import why
+from batchproc.cli.reprocessing import reprocess
+from batchproc.cli.shared import messages, output
+from batchproc.cli.shared.messages import confirm, say, wrapped
 from batchproc.ops.estimates import Estimate
 from batchproc.ops.reprocessing import Reprocessed
 from batchproc.ops.why import Answer, Reason
@@ -189,7 +192,7 @@ def test_every_sentence_on_stdout_goes_that_way() -> None:
             if isinstance(call, ast.Call) and ast.unparse(call.func) == "click.echo" and is_sentence(call.args[:1]):
                 elsewhere.append(f"{file.name}: {ast.unparse(call)}")
     # It brings its own lines.
-    assert elsewhere == ["document_revisions.py: click.echo(_described(past))"]
+    assert elsewhere == ["revisions.py: click.echo(_described(past))"]
 
 
 def is_sentence(told: list[ast.expr]) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from batchproc.cli.pilot import Pilot, told
+from batchproc.cli.reprocessing.pilot import Pilot, told
 from batchproc.core.job import Lane
 from batchproc.database import connect
 from batchproc.engine.ready import Scope

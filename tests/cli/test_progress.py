@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 from batchproc.cli import main
-from batchproc.cli.progress import ProgressLine
+from batchproc.cli.run.progress import ProgressLine
 from batchproc.core.errors import EnvironmentFault
 from batchproc.engine.counts import Counts
 from batchproc.engine.run_report import Begun
@@ -119,10 +119,10 @@ def test_where_the_line_is_too_long_what_matters_least_is_left_out(monkeypatch: 
     assert few == "12 done, 1 discarded, 2 running, 40 wait, 2 to be tried again, the next in 40 s"
     unhurried = line_of(ahead(1000, 1_000_000, left=43_500.0), counts)
     assert unhurried == "1,000,000 done, 12,345 discarded, 1,000 running, 1,000,000 wait"
-    monkeypatch.setattr("batchproc.cli.progress.terminal_width", lambda: 40)
+    monkeypatch.setattr("batchproc.cli.run.progress.terminal_width", lambda: 40)
     assert line_of(long, counts) == "1,000,000 done, a retry in 40 s", "what the run waits for goes last"
     assert line_of(ahead(1000, 1_000_000, left=43_500.0), counts) == "1,000,000 done, 1,000,000 wait"
-    monkeypatch.setattr("batchproc.cli.progress.terminal_width", lambda: 300)
+    monkeypatch.setattr("batchproc.cli.run.progress.terminal_width", lambda: 300)
     assert line_of(long, counts) == wide, "at most as long as on a usual terminal"
 
 
@@ -137,9 +137,9 @@ def test_it_is_there_from_the_first_moment_unless_it_is_to_be_quiet(
     quiet: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr("batchproc.cli.progress.sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("batchproc.cli.progress.click.echo", lambda text, **_: said.append(text))
-    monkeypatch.setattr("batchproc.cli.progress._EVERY", 0.1)
+    monkeypatch.setattr("batchproc.cli.run.progress.sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("batchproc.cli.run.progress.click.echo", lambda text, **_: said.append(text))
+    monkeypatch.setattr("batchproc.cli.run.progress._EVERY", 0.1)
     with ProgressLine(lambda _: lambda: ahead(0, 1), quiet=quiet) as line:
         assert bool(said) is not quiet
         line.begin(Begun(1, frozenset(), Counts()))
@@ -157,7 +157,7 @@ def test_the_flag_q_reaches_it(monkeypatch: pytest.MonkeyPatch, database_url: st
         told.append(options["quiet"])
         return made(*arguments, **options)
 
-    monkeypatch.setattr("batchproc.cli.run.ProgressLine", watched)
+    monkeypatch.setattr("batchproc.cli.run.run.ProgressLine", watched)
     for words in (["-q"], []):
         assert main.run(["--database", database_url, *words, "run"]) == 0
     assert told == [True, False]
@@ -176,9 +176,9 @@ def test_a_run_shows_the_retry_that_it_waits_for_and_each_job_once(
     bench.rows("update batchproc.tenants set paused = true where slug = 'paused' returning 1")
     bench.connection.close()
     shown: list[str] = []
-    monkeypatch.setattr("batchproc.cli.progress.sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("batchproc.cli.progress.show_over", shown.append)
-    monkeypatch.setattr("batchproc.cli.progress._EVERY", 0.1)
+    monkeypatch.setattr("batchproc.cli.run.progress.sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("batchproc.cli.run.progress.show_over", shown.append)
+    monkeypatch.setattr("batchproc.cli.run.progress._EVERY", 0.1)
     assert main.run(["--database", database_url, "--conf", str(conf), "run", "--workers", "2"]) == 1
     waited = [line for line in shown if re.fullmatch(r"1 done, 1 discarded, 1 to be tried again, in \d s", line)]
     assert waited, shown  # and no word of the paused tenant's job

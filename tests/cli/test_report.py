@@ -198,8 +198,8 @@ def test_what_a_handler_said_is_cut_and_on_a_terminal_a_path_is_cut_to_fit(
     [line] = [line for line in shell.out.splitlines() if line.startswith("    job ")]
     assert f" {path} (said said" in line
     assert len(line) < len(path) + 130
-    monkeypatch.setattr("batchproc.cli.output.screen_width", lambda: 80)
-    monkeypatch.setattr("batchproc.cli.report.screen_width", lambda: 80)
+    monkeypatch.setattr("batchproc.cli.shared.output.screen_width", lambda: 80)
+    monkeypatch.setattr("batchproc.cli.reports.report.screen_width", lambda: 80)
     assert shell.run("report") == 0
     [line] = [line for line in shell.out.splitlines() if line.startswith("    job ")]
     assert len(line) <= 80

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from batchproc.cli.terminal import StatusLine
+from batchproc.cli.shared.terminal import StatusLine
 from batchproc.database import connect
 from tests.cli.shell import ArchiveShell, Shell
 from tests.handlers.running_job import Conn, add_document, add_tenant, add_text

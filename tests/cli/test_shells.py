@@ -15,7 +15,7 @@ import click
 import pytest
 
 from batchproc.cli import main
-from batchproc.cli.shells import Bash
+from batchproc.cli.completion.shells import Bash
 from tests.cli.test_help import COMMANDS
 
 URL = "postgresql://me@host:5432/db"

@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from keyword import iskeyword
 from pathlib import Path
 
 import click
 import pytest
 from click.shell_completion import CompletionItem
 
-from batchproc.cli.lazy import LazyCommands, LazyGroup, Listed
+from batchproc.cli.line.lazy import LazyCommands, LazyGroup, Listed
 from batchproc.cli.main import cli
 
 # Lines of commands one after the other in one process, and after each: its code, and which modules there are by then.
@@ -74,7 +75,7 @@ def test_a_start_imports_nothing_of_the_commands_that_are_not_named(database_url
     assert {line: code for line, (code, _, _) in starts.items() if code} == {"batchproc stats": 2}
     assert "kinds" in starts["batchproc ki<TAB>"][1]
     for line, (_, _, modules) in starts.items():
-        unwanted = _OF_OTHERS if line not in _NEEDS_NO_DATABASE else (*_OF_OTHERS, *_DEAR, "batchproc.cli.app")
+        unwanted = _OF_OTHERS if line not in _NEEDS_NO_DATABASE else (*_OF_OTHERS, *_DEAR, "batchproc.cli.shared.app")
         assert set(unwanted) & set(modules) == set(), line
 
 
@@ -105,6 +106,13 @@ def test_every_name_is_of_a_command_that_is_called_so() -> None:
     assert list(commands) == cli.list_commands(click.Context(cli, **cli.context_settings)), (
         "they stand in the order of --help"
     )
+
+
+def test_every_command_is_in_the_file_of_its_name() -> None:
+    places = {name: command.callback.__module__ for name, command in cli.commands.items() if command.callback}
+
+    assert set(places) == set(cli.commands)
+    assert [name for name, module in places.items() if module.split(".")[3:] != [name + "_" * iskeyword(name)]] == []
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 200])

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from rich.cells import cell_len
 
-from batchproc.cli.status_screen import lines
+from batchproc.cli.status.screen import lines
 from batchproc.ops.watching_status import Seen, Snapshot
 
 AT = datetime(2026, 3, 1, 22, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from batchproc.cli.main import run
-from batchproc.cli.tables import laid_out
+from batchproc.cli.shared.tables import laid_out
 from batchproc.database import connect
 from batchproc.documents.storage_roots import StorageRoots
 from batchproc.ops.doctor.examination import CHECKS

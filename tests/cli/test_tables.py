@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from batchproc.cli import output
-from batchproc.cli.tables import laid_out, left_out
+from batchproc.cli.shared import output
+from batchproc.cli.shared.tables import laid_out, left_out
 
 NAMES = ("document_id", "tenant", "status", "title", "code", "conf", "pages", "tags", "path")
 RIGHT = (True, False, False, False, False, True, True, False, False)

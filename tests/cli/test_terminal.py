@@ -14,8 +14,8 @@ from typing import TextIO
 import pytest
 from rich.cells import cell_len
 
-from batchproc.cli.progress import ProgressLine
-from batchproc.cli.terminal import StatusLine
+from batchproc.cli.run.progress import ProgressLine
+from batchproc.cli.shared.terminal import StatusLine
 from batchproc.engine.counts import Counts
 from batchproc.engine.run_report import Begun
 from batchproc.ops.run_ahead import RunLook
@@ -72,7 +72,7 @@ def test_a_line_ends_before_the_last_column(terminal: Terminal, text: str, line:
 
 
 def test_the_progress_of_a_run_stays_one_line(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("batchproc.cli.progress._EVERY", 0.3)
+    monkeypatch.setattr("batchproc.cli.run.progress._EVERY", 0.3)
     shown = terminal(40)
     look = RunLook(Due(waiting=123_456_789, running=1000), Retries(1000, 40.0), 43_500.0)
     with ProgressLine(lambda _: lambda: look) as line:

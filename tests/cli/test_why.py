@@ -62,7 +62,7 @@ def test_a_job_whose_kind_has_no_handler_here_is_not_passed_over_in_silence(
     [reason] = batchproc("why", str(job_id), "--json").json["reasons"]
     assert (reason["code"], reason["blocks"]) == ("no_handler", True)
     assert all(len(line) <= 80 for line in batchproc("why", str(job_id)).out.splitlines())
-    monkeypatch.setattr("batchproc.cli.run.sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("batchproc.cli.run.run.sys.stdout.isatty", lambda: True, raising=False)
     ran = batchproc("run")
     assert (ran.code, "1 letter_date job left: no handler for it" in ran.out) == (0, True), ran.out + ran.err
 

@@ -30,7 +30,7 @@ def test_no_command_says_1_jobs() -> None:
     """Whatever a command prints of a number that may be 1 is told by ``counted``."""
     found = [
         f"{path.name}:{number}"
-        for path in sorted((PACKAGE / "cli").glob("*.py"))
+        for path in sorted((PACKAGE / "cli").rglob("*.py"))
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if _SPOKEN.search(line) and _PLURAL.search(line)
     ]

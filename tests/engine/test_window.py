@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from batchproc.cli.app import App
-from batchproc.cli.run_summary import show_summary
+from batchproc.cli.run.summary import show_summary
+from batchproc.cli.shared.app import App
 from batchproc.core.outcome import Interrupted
 from batchproc.database import connect
 from batchproc.engine.counts import Counts

@@ -17,7 +17,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from batchproc.cli import argv, main
+from batchproc.cli import main
+from batchproc.cli.line import argv
 from batchproc.core.limits import DETAIL_CHARACTERS
 from batchproc.core.shown_text import redact
 from batchproc.database import connect
@@ -98,7 +99,7 @@ def test_masking_a_command_line(line: bytes, masked: bytes) -> None:
 
 def test_arguments_are_as_they_were_for_the_program_itself() -> None:
     script = (
-        "import sys, pathlib; from batchproc.cli import argv; argv.mask_passwords();"
+        "import sys, pathlib; from batchproc.cli.line import argv; argv.mask_passwords();"
         "print(sys.argv[1:], pathlib.Path('/proc/self/cmdline').read_bytes())"
     )
     done = _python("-c", script, UNREACHABLE, "ünïcode", "")
@@ -154,7 +155,7 @@ def test_a_module_that_cannot_be_imported_is_told_without_its_password(
 def test_a_crash_shows_no_password() -> None:
     """Neither of the main thread nor of another."""
     script = (
-        "import sys, threading; from batchproc.cli import crash; crash.hide_passwords_in_tracebacks()\n"
+        "import sys, threading; from batchproc.cli.line import crash; crash.hide_passwords_in_tracebacks()\n"
         "def fail():\n raise RuntimeError('cannot use ' + sys.argv[1])\n"
         "thread = threading.Thread(target=fail); thread.start(); thread.join()\n"
         "try: fail()\nexcept RuntimeError as error: raise KeyError(sys.argv[1]) from error\n"

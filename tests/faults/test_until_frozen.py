@@ -16,7 +16,7 @@ import psutil
 import psycopg
 import pytest
 
-from batchproc.cli.app import App
+from batchproc.cli.shared.app import App
 from batchproc.core.errors import EnvironmentFault
 from batchproc.database import Unreachable
 from batchproc.engine.joining import Joining

@@ -15,8 +15,9 @@ from pathlib import Path
 import click
 import pytest
 
-from batchproc.cli import doctor as doctor_command
-from batchproc.cli import main, output
+from batchproc.cli import main
+from batchproc.cli.installation import doctor as doctor_command
+from batchproc.cli.shared import output
 from batchproc.core.errors import EnvironmentFault
 from batchproc.core.job import NewJob
 from batchproc.database import connect
@@ -332,7 +333,9 @@ def on_a_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
 def test_each_root_is_a_line_and_those_that_are_gone_come_first(
     database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchproc.cli.doctor.examine", lambda patient: [concluded("storage", patient, check_storage)])
+    monkeypatch.setattr(
+        "batchproc.cli.installation.doctor.examine", lambda patient: [concluded("storage", patient, check_storage)]
+    )
     roots = [tmp_path / name for name in ("a", "b", "gone", "z")]
     for root in roots:
         if root.name != "gone":

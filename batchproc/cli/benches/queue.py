@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from batchproc.cli.app import App, pass_app
-from batchproc.cli.bench_common import begin, runs_option, show
-from batchproc.cli.messages import say
-from batchproc.cli.output import json_option
+from batchproc.cli.benches.common import begin, runs_option, show
+from batchproc.cli.shared.app import App, pass_app
+from batchproc.cli.shared.messages import say
+from batchproc.cli.shared.output import json_option
 
 _MOST_WORKERS = 64
 

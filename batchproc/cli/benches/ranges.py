@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from batchproc.cli.app import App, pass_app
-from batchproc.cli.bench_common import begin, runs_option, show
-from batchproc.cli.output import json_option
+from batchproc.cli.benches.common import begin, runs_option, show
+from batchproc.cli.shared.app import App, pass_app
+from batchproc.cli.shared.output import json_option
+from batchproc.core.counted import counted
 from batchproc.core.job import Claim
 from batchproc.core.outcome import Outcome
 
@@ -31,7 +32,7 @@ def command(app: App, pages: int, workers: int, runs: int, as_json: bool) -> Non
     def observe(_claim: Claim, _outcome: Outcome, _seconds: float) -> None:
         nonlocal ended
         ended += 1
-        status.show(f"{ended} jobs")
+        status.show(counted(ended, "job"))
 
     done = bench_ranges(app.settings, urls, pages=pages, workers=workers, runs=runs, tell=status.tell, observe=observe)
     status.clear()

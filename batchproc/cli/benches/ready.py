@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from batchproc.cli.app import App, pass_app
-from batchproc.cli.bench_common import begin, runs_option, show
-from batchproc.cli.output import json_option
+from batchproc.cli.benches.common import begin, runs_option, show
+from batchproc.cli.shared.app import App, pass_app
+from batchproc.cli.shared.output import json_option
 
 
 @click.command("ready")

@@ -1,0 +1,1 @@
+"""What operators set in the database: tenants, kinds and storage roots."""

@@ -1,0 +1,1 @@
+"""What was begun by one command, as a whole."""

@@ -1,0 +1,1 @@
+"""Looking at documents, their text and its revisions."""

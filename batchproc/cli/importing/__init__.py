@@ -1,0 +1,1 @@
+"""Files that become documents, once or for as long as scanners write them."""

@@ -1,0 +1,1 @@
+"""What is done to an installation: its database, its examination, its demonstration."""

@@ -1,0 +1,1 @@
+"""Jobs: added, looked at, explained, changed and deleted."""

@@ -1,0 +1,1 @@
+"""Documents enqueued again: which, and on trial first."""

@@ -1,0 +1,1 @@
+"""What waits and what runs: once, on a screen that moves, or as a check."""
