@@ -74,15 +74,16 @@ class Ahead:
             self._brief = 0
 
 
-def room_behind(at_work: float, waiting: Sequence[float], *, most: int = MOST_WAITING) -> int:
+def room_behind(at_work: float, waiting: Sequence[float], *, fillings: int = 1, most: int = MOST_WAITING) -> int:
     """How many fillings more may wait in a slot, if they are like the last one that it got.
 
     Args:
-        at_work: seconds expected of the filling that its worker is at.
-        waiting: the same of each that waits already.
+        at_work: seconds expected of the fillings that its worker is at.
+        fillings: how many these are.
+        waiting: seconds expected of each that waits already.
         most: that may wait at all.
     """
-    held, last = at_work + sum(waiting), waiting[-1] if waiting else at_work
+    held, last = at_work + sum(waiting), waiting[-1] if waiting else at_work / fillings
     if at_work > QUICK_SECONDS:
         return 0
     fit = [more for more in range(1, most - len(waiting) + 1) if held + more * last <= QUICK_SECONDS]

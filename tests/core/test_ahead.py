@@ -97,3 +97,8 @@ def test_one_may_wait_behind_what_is_quick_and_none_behind_what_is_not(at_work: 
 def test_behind_jobs_that_take_next_to_nothing_wait_as_many_as_are_of_use() -> None:
     assert room_behind(0.0, []) == room_behind(0.0001, []) == MOST_WAITING
     assert room_behind(0.0, [0.0] * MOST_WAITING) == 0
+
+
+def test_several_that_were_sent_together_are_not_taken_for_one_long_one() -> None:
+    assert room_behind(0.05, [], fillings=5) == 5
+    assert room_behind(0.05, []) == 1

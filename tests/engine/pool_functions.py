@@ -67,6 +67,10 @@ class Act(IntEnum):
     DECLARE_UNFIT = 36
     FALL_IDLE = 37
     NAP = 38
+    NAP_AND_BE_UNFIT = 39
+
+
+NAP_SECONDS = 0.2
 
 
 _folder = Path()
@@ -284,6 +288,11 @@ def _close_all() -> None:
     os.closerange(0, 1000)
 
 
+def _nap_and_be_unfit() -> None:
+    time.sleep(2 * NAP_SECONDS)
+    current_progress().declare_unfit()
+
+
 def _fall_idle() -> None:
     """Stops the process when it is between this job and the next."""
     tidy_up = child_setup._tidy_up
@@ -346,6 +355,7 @@ _ACTS = {
     Act.CLOSE_ALL: _close_all,
     Act.DECLARE_UNFIT: lambda: current_progress().declare_unfit(),
     Act.FALL_IDLE: _fall_idle,
-    Act.NAP: lambda: time.sleep(0.2),
+    Act.NAP: lambda: time.sleep(NAP_SECONDS),
+    Act.NAP_AND_BE_UNFIT: _nap_and_be_unfit,
     Act.FAIL_AS_DECLARED: lambda: Failed(ErrorClass.PERMANENT, "unreadable_file", "ValueError at x.py:1", "page 3"),
 }

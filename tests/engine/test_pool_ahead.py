@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -17,7 +18,7 @@ from batchproc.engine.pool.child_setup import Reply
 from batchproc.engine.pool.verdict import NEIGHBOUR
 from batchproc.engine.pool.worker_handle import WorkerHandle
 from batchproc.engine.pool.worker_pool import Ended, NoFreeSlot, Work, WorkerPool
-from tests.engine.pool_functions import Act
+from tests.engine.pool_functions import NAP_SECONDS, Act
 from tests.engine.pool_testing import all_begun, all_free, collect, make_pool, running_pool, work
 from tests.waiting import wait_until
 
@@ -300,6 +301,30 @@ def test_of_what_was_sent_in_one_go_one_is_cancelled_without_a_kill(tmp_path: Pa
         assert outcomes[unwanted.claim_id] == Cancelled()
         assert isinstance(outcomes[kept.claim_id], Completed)
         assert not any(item.killed for item in ended)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.usefixtures("patient")
+def test_no_worker_gets_more_than_its_number_of_jobs(tmp_path: Path, most: int) -> None:
+    with running_pool(tmp_path, workers=1, max_jobs_per_worker=most) as pool:
+        behind = waiting_behind_a_nap(pool, *[Act.QUICK] * 5)
+        ended = collect(pool, 6)
+        assert [item.work for item in ended[1:]] == behind
+        jobs = Counter(item.worker_pid for item in ended)
+        assert list(jobs.values()) == [min(most, 6 - begun) for begun in range(0, 6, most)]
+
+
+def test_half_a_second_is_from_the_submission_however_often_the_rest_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each job leaves its worker unfit for another: what is behind it is sent to the next one."""
+    monkeypatch.setattr(slot, "_STILL_QUICK_SECONDS", 60.0)
+    with running_pool(tmp_path, workers=1) as pool:
+        submitted_at = time.monotonic()
+        works = waiting_behind_a_nap(pool, *[Act.NAP_AND_BE_UNFIT] * MOST_WAITING)
+        outcomes = by_claim(collect(pool, 1 + len(works)))
+        assert time.monotonic() - submitted_at < 1 + 2 * NAP_SECONDS + 1, "at most a second, and what runs ends"
+        assert any(isinstance(outcomes[job.claim_id], Interrupted) for job in works)
 
 
 @pytest.mark.usefixtures("patient")

@@ -31,7 +31,7 @@ class Bundle:
         left: those that have not ended, in the order in which they are run.
         future: of the present sending.
         tries: sendings since an outcome was heard last.
-        sent: when they were sent last.
+        since: when the first of those that were submitted by themselves came.
         heard: when an outcome was heard last, or the jobs were sent.
         looked_at: the moment at which its slot looked for outcomes last.
         unwanted: outcomes of jobs if they have not begun by the time their worker is dead.
@@ -42,13 +42,13 @@ class Bundle:
     def __init__(self, slot: int, works: Iterable[Work], now: float, *, expected: float = math.inf) -> None:
         self.left = {work.claim_id: work for work in works}
         self.expected = expected
-        self.submitted = self.sent = self.heard = now
+        self.submitted = self.since = self.heard = now
         self.looked_at = 0.0
         self.future: futures.Future[Reply] | None = None
         self.tries = 0
         self.unwanted: dict[UUID, Outcome] = {}
         self.fillings = 1
-        self._joined: set[UUID] = set()
+        self._joined: dict[UUID, int] = {}
         self._slot = slot
         self._sent: list[Work] = []
 
@@ -67,10 +67,17 @@ class Bundle:
 
     def join(self, later: Bundle) -> None:
         """These come right after; nothing of either has been sent."""
-        self._joined.update(later.left)
+        if not self._joined:
+            self.since = later.submitted
+        self._joined |= dict.fromkeys(later.left, self.fillings)
         self.left |= later.left
         self.expected += later.expected
-        self.fillings += later.fillings
+        self.fillings += 1
+
+    @property
+    def fillings_left(self) -> int:
+        """Of how many of its fillings something is left."""
+        return len({self._joined.get(claim_id, 0) for claim_id in self.left})
 
     def joined(self, progress: Progress) -> list[UUID]:
         """The claims of what was not submitted with the first of these jobs, and is neither started nor next."""
@@ -80,7 +87,7 @@ class Bundle:
     def send(self, worker: WorkerHandle) -> None:
         """Sends what is left, as far as it goes at a time. Raises RuntimeError when the worker has died."""
         self.tries += 1
-        self.sent = self.heard = time.monotonic()
+        self.heard = time.monotonic()
         self.future = None
         self._sent = list(self.left.values())[:MOST_JOBS]
         self.future = worker.schedule(self._sent)

@@ -98,7 +98,7 @@ class Slot:
         bundle = self.bundle
         if self._state is not _State.BUSY or bundle is None or now > bundle.heard + _STILL_QUICK_SECONDS:
             return 0
-        return room_behind(bundle.expected, self._waiting.expected, most=most)
+        return room_behind(bundle.expected, self._waiting.expected, fillings=bundle.fillings, most=most)
 
     @property
     def heard(self) -> float:
@@ -235,7 +235,7 @@ class Slot:
             self.worker = worker
             if self.bundle is not None and not self.bundle.left:
                 self.bundle = None
-            bundle = self.bundle or self._waiting.take()
+            bundle = self.bundle or self._waiting.take(self._worn_in(worker))
             self._state = _State.IDLE
             if bundle is not None:
                 self._begin(bundle)
@@ -305,7 +305,7 @@ class Slot:
             self._replace(verdict)
         if (since := self._waiting.since) is not None:
             due = min(due, since + AHEAD_SECONDS)
-        if bundle.fillings > 1 and now < (late := bundle.sent + AHEAD_SECONDS):
+        if bundle.fillings > 1 and now < (late := bundle.since + AHEAD_SECONDS):
             due = min(due, late)
         return ended, due
 
@@ -323,7 +323,7 @@ class Slot:
         self.bundle = bundle
         self._state = _State.BUSY
         if self.worker is not None:
-            self.worker.bundles += bundle.fillings
+            self.worker.bundles += bundle.fillings_left
         self._hand_over(bundle)
 
     def _late_ahead(self, now: float) -> list[Ended]:
@@ -334,7 +334,7 @@ class Slot:
         outcome = Interrupted("the jobs before it took longer than was thought")
         ended: list[Ended] = []
         bundle, worker, since = self.bundle, self.worker, self._waiting.since
-        if bundle is not None and worker is not None and bundle.fillings > 1 and now >= bundle.sent + AHEAD_SECONDS:
+        if bundle is not None and worker is not None and bundle.fillings > 1 and now >= bundle.since + AHEAD_SECONDS:
             joined = bundle.joined(worker.read_progress())
             if joined:
                 bundle.expected = math.inf
@@ -401,16 +401,21 @@ class Slot:
         self._state = _State.IDLE
         if worker.unfit() or (bundle.left and bundle.tries):  # it returned, and nothing came of it
             self._replace(UNFIT)
-        elif 0 < self._options.max_jobs_per_worker <= worker.bundles:
+        elif self._worn_in(worker) <= 0:
             self._replace(WORN)
         elif bundle.left:
             self._state = _State.BUSY
             self._hand_over(bundle)
             return bundle
-        elif (ahead := self._waiting.take()) is not None:
+        elif (ahead := self._waiting.take(self._worn_in(worker))) is not None:
             self._begin(ahead)
             return ahead
         return None
+
+    def _worn_in(self, worker: WorkerHandle) -> float:
+        """So many fillings more this worker gets."""
+        most = self._options.max_jobs_per_worker
+        return most - worker.bundles if most > 0 else math.inf
 
     def _publish(self, ended: Sequence[Ended]) -> None:
         if ended:

@@ -39,14 +39,18 @@ class Waiting:
     def add(self, bundle: Bundle) -> None:
         self._bundles += (bundle,)
 
-    def take(self) -> Bundle | None:
-        """What is run next, and waits no longer: the first one, joined by those after it while they are few jobs."""
+    def take(self, most: float) -> Bundle | None:
+        """What is run next, and waits no longer: the first one, joined by those after it while they are few jobs.
+
+        Args:
+            most: how many may be joined, the first one counted.
+        """
         bundles = [bundle for bundle in self._bundles if bundle.left]
         if not bundles:
             self._bundles = ()
             return None
         first, *others = bundles
-        while others and len(first.left) + len(others[0].left) <= MOST_TOGETHER:
+        while others and first.fillings < most and len(first.left) + len(others[0].left) <= MOST_TOGETHER:
             first.join(others.pop(0))
         self._bundles = tuple(others)
         return first
