@@ -173,7 +173,7 @@ class Node:
             stack.enter_context(self._housekeeping(store, known, news, giving_up, gone, turns, options.window))
             stack.enter_context(self._lease(store, joining, options, dispatcher, news, exclusive))
             beginning.over()
-            self._begun(_begun(run_id, known, dispatcher, giving_up))
+            self._begun(_begun(run_id, known, dispatcher, giving_up, store))
             try:
                 dispatcher.insist(night.begin)
                 self._drive(dispatcher, known, options)
@@ -321,9 +321,11 @@ class Node:
         dispatcher.run()
 
 
-def _begun(run_id: int, known: kinds.Kinds, dispatcher: Dispatcher, giving_up: GivingUp | None) -> Begun:
+def _begun(
+    run_id: int, known: kinds.Kinds, dispatcher: Dispatcher, giving_up: GivingUp | None, store: NodeStore
+) -> Begun:
     languages = {kind for kind, spec in known.specs.items() if spec.needs_languages and giving_up is not None}
-    return Begun(run_id, frozenset(known.specs), dispatcher.counts, frozenset(languages))
+    return Begun(run_id, frozenset(known.specs), dispatcher.counts, frozenset(languages), store.able)
 
 
 def _both(*told: Callable[[Claim, Transition], None]) -> Callable[[Claim, Transition], None]:

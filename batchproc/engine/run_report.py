@@ -45,13 +45,15 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Begun:
-    """A run that has begun: its id, the kinds that its node knows, its counts, which go on being counted, and the kinds
-    whose jobs it gives up on where no node has their languages."""
+    """A run that has begun: its id, the kinds that its node knows, its counts, which go on being counted, the kinds
+    whose jobs it gives up on where no node has their languages, and what its node has the languages for, as
+    `NodeStore.able`."""
 
     run_id: int
     kinds: frozenset[str]
     counts: Counts
     language_kinds: frozenset[str] = frozenset()
+    able: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

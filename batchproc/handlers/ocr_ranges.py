@@ -140,7 +140,9 @@ class RangeReading(_Part):
                 self._originals.verify(original)
 
     def _note_means(self, revision_id: int) -> None:
-        self.ctx.log.warning("pages {} of document {} are read by another engine or data", self.pages, self._id)
+        self.ctx.log.warning(
+            "pages {} of document {} are read by another engine, data or preparation of pages", self.pages, self._id
+        )
         with self.ctx.transaction() as connection:
             self._ranges.note_means(connection, revision_id, self._engine.version)
 

@@ -66,7 +66,8 @@ class Changing:
             for job_id, outcome, is_held, _ in found
         }
         outcomes |= dict.fromkeys(refused, UNWRITTEN)
-        # With what is committed: of two retries at once the later one sees that nothing is left.
+        # With what is committed: of two retries at once the later one sees that nothing is left. One that was killed
+        # before this is given again, and finds the campaigns of its jobs as they were.
         if campaign_ids := sorted({campaign_id for *_, campaign_id in found if campaign_id is not None}):
             connection.execute(self._sql["take_back_cancel"], {"campaign_ids": campaign_ids})
         if RETRIED in outcomes.values():

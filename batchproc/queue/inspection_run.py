@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
@@ -13,6 +13,9 @@ from psycopg.rows import TupleRow, class_row
 
 from batchproc.database import SqlFolder
 from batchproc.queue.campaign_listing import LeftJobs
+
+_ANYTHING: Final[Mapping[str, Any]] = {"language_kinds": [], "able": [], "has_defaults": True}
+"""What `NodeStore.able` is of a node that no job asks too much of."""
 
 
 class Due(NamedTuple):
@@ -70,12 +73,17 @@ class RunningJob:
 
 @dataclass(frozen=True)
 class RunInspection:
-    """Statements that only read, of the jobs of a scope; empty collections mean all."""
+    """Statements that only read, of the jobs of a scope; empty collections mean all.
+
+    Attributes:
+        able: what the node whose run is looked at has the languages for, as `NodeStore.able`; None: anything.
+    """
 
     schema: str
     tenant_ids: Collection[int] = ()
     kinds: Collection[str] = ()
     lanes: Collection[int] = ()
+    able: Mapping[str, Any] | None = None
     _sql: SqlFolder = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -98,8 +106,9 @@ class RunInspection:
         return cursor.execute(self._sql["running_work"], self._scope()).fetchall()
 
     def retries(self, connection: Connection[TupleRow], run_id: int, within: float) -> Retries:
-        """Of jobs that failed in that run; it waits for those that are due ``within`` so many seconds."""
-        values = {"run_id": run_id, "drain_wait": within}
+        """Of jobs that failed in that run; it waits for those that are due ``within`` so many seconds and that its node
+        has the languages for."""
+        values = {"run_id": run_id, "drain_wait": within, **(self.able or _ANYTHING)}
         row = connection.execute(self._sql["retries_of_run"], values).fetchone()
         assert row is not None
         return Retries(*row)

@@ -10,6 +10,7 @@ from psycopg.rows import TupleRow, dict_row
 
 from batchproc.core.brake import Braked
 from batchproc.core.errors import UsageError
+from batchproc.core.job import KindSpec
 from batchproc.core.limits import CODE, bounded_text
 from batchproc.database import SqlFolder
 from batchproc.queue import hints
@@ -43,7 +44,7 @@ class KindStore:
         self._channel = hints.channel(schema)
 
     def brake(self, connection: Connection[TupleRow], braked: Braked) -> None:
-        """Pauses a kind for all nodes, unless it is paused already.
+        """Pauses a kind for all nodes, unless it is paused already; one that is not in ``kinds`` (any more), too.
 
         Raises:
             psycopg.errors.LockNotAvailable: somebody holds its row locked; it is not waited for.
@@ -117,6 +118,7 @@ class KindStore:
         rate: float | None = None,
         burst: int | None = None,
         unrated: bool = False,
+        handled: KindSpec | None = None,
     ) -> dict[str, Any]:
         """Changes what is not None and returns the kind as ``kinds`` does; all nodes heed it from their next claim.
 
@@ -128,9 +130,11 @@ class KindStore:
             rate: how many of its jobs may begin in a second; goes before a declared rate, together with its ``burst``.
             burst: how many may begin at once after a pause; None: those of a second, and one at least.
             unrated: takes ``rate`` back, so that a declared rate holds again.
+            handled: what the caller's handler of the kind declares, where there is one. The kind is known with that,
+                whether or not a node has made it known.
 
         Raises:
-            UsageError: no node has made that kind known.
+            UsageError: no node has made that kind known, and the caller has no handler of it.
         """
         values = {
             "kind": kind if CODE.match(kind) else None,
@@ -141,6 +145,10 @@ class KindStore:
             "rate": rate,
             "burst": burst,
             "unrated": unrated,
+            "handled": handled is not None,
+            "declared_limit": handled and handled.limit,
+            "declared_rate": handled and handled.rate,
+            "declared_burst": handled and handled.burst,
         }
         if connection.execute(self._sql["set_kind"], values).fetchone() is None:
             raise unknown_kind(kind)
@@ -149,6 +157,6 @@ class KindStore:
 
 
 def unknown_kind(kind: str) -> UsageError:
-    """What is said of a kind that no node has made known."""
-    hint = "see: batchproc kinds list; a kind is known from the first run with its handler on"
+    """What is said of a kind that no node has made known, and that the caller has no handler of."""
+    hint = "see: batchproc kinds list; a kind is known when its handler is in the settings"
     return UsageError(f"there is no kind {kind!r}", hint)

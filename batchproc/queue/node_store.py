@@ -83,6 +83,11 @@ class NodeStore:
             default_languages=default_languages,
         )
 
+    @property
+    def able(self) -> dict[str, Any]:
+        """What the node has the languages for, as parameters of the statements."""
+        return self._claiming.able
+
     # -- claiming and settling
 
     def tick(
@@ -252,7 +257,7 @@ class NodeStore:
 
         A claim that the database refused to let go a moment ago is not waited for.
         """
-        values = {"run_id": run_id, "drain_wait": drain_wait, "skip": self._aside.job_ids(), **self._claiming.able}
+        values = {"run_id": run_id, "drain_wait": drain_wait, "skip": self._aside.job_ids(), **self.able}
         row = connection.execute(self._sql["undrained"], values).fetchone()
         assert row is not None
         return row[0], row[1]

@@ -211,8 +211,8 @@ def test_a_kind_is_forgotten_that_nobody_has_any_more(known: Command, database_u
         ran = known("kinds", "forget", "t_past")
         return ran.code, (ran.out or ran.err).removeprefix("batchproc: ")
 
-    assert told() == (2, "there is no kind 't_past': see: batchproc kinds list; a kind is known from the first run with"
-                         " its handler on\n")  # fmt: skip
+    assert told() == (2, "there is no kind 't_past': see: batchproc kinds list; a kind is known when its handler is in"
+                         " the settings\n")  # fmt: skip
     with connect(database_url) as connection:
         connection.execute(b"insert into batchproc.kinds (kind) values ('t_past')")
         node = NodeStore("batchproc", uuid4(), {"t_past": KindSpec("t_past")})
@@ -232,6 +232,60 @@ def test_a_kind_is_forgotten_that_nobody_has_any_more(known: Command, database_u
     assert "t_past" not in known("kinds", "list").out
     here = known("kinds", "forget", "ocr")
     assert (here.code, "these settings have a handler of kind ocr" in here.err) == (2, True)
+
+
+def test_a_kind_that_no_run_has_had_is_set_by_its_handler(known: Command, tmp_path: Path) -> None:
+    conf = tmp_path / "more.yaml"
+    conf.write_text("handlers: [tests.engine.job_handlers]\nkinds: {t_crash: {limit: 4, rate: 10/s}}\n")
+    changed = known("--conf", str(conf), "kinds", "set", "t_crash", "--rate", "1/h", "--json").json
+    assert list(changed) == KEYS
+    assert (changed["rate"], changed["burst"], changed["max_running"], changed["paused"]) == (
+        1 / 3600,
+        None,
+        None,
+        False,
+    )
+    assert (changed["declared_limit"], changed["declared_rate"]) == (4, 10.0), "they hold before its first run, too"
+
+    paused = known("kinds", "set", "t_lazy", "--pause", "--reason", "not yet", "--limit", "0", "--json").json
+    assert (paused["paused"], paused["paused_code"], paused["paused_reason"]) == (True, None, "not yet")
+    assert (paused["paused_at"] is not None, paused["max_running"]) == (True, 0)
+    assert known("kinds", "set", "t_declared", "--unlimited").out.split() == [
+        "kind",
+        "t_declared",
+        "as",
+        "it",
+        "was",
+        "before",
+    ]
+
+
+def test_a_kind_that_was_forgotten_while_its_node_joined_can_be_set_and_paused(
+    known: Command, database_url: str
+) -> None:
+    with connect(database_url) as connection:
+        node = NodeStore("batchproc", uuid4(), {"t_past": KindSpec("t_past")})
+        node.join(connection, NodeFacts(node.node_id, "host", 1, 2, ("t_past",), ("eng",), "5.5", "0.1"), 30.0)
+        connection.execute(b"delete from batchproc.kinds where kind = 't_past'")
+        assert known("kinds", "set", "t_past", "--limit", "2", "--json").json["max_running"] == 2
+        connection.execute(b"delete from batchproc.kinds where kind = 't_past'")
+        KindStore("batchproc").brake(connection, Braked("t_past", "poison", "20 jobs in a row ended with poison"))
+        [braked] = KindStore("batchproc").kinds(connection, "t_past")
+        assert (braked["paused"], braked["paused_code"]) == (True, "poison")
+        assert (braked["paused_reason"], braked["paused_at"] is None) == ("20 jobs in a row ended with poison", False)
+        connection.execute(b"delete from batchproc.kinds where kind = 't_past'")
+        node.leave(connection)
+    gone = known("kinds", "set", "t_past", "--limit", "2")
+    assert (gone.code, "there is no kind 't_past'" in gone.err) == (2, True)
+
+
+def test_a_brake_does_not_wait_for_the_row_of_a_kind_that_is_paused(known: Command, database_url: str) -> None:
+    known("kinds", "set", "t_quick", "--pause", "--reason", "until Monday")
+    with connect(database_url) as holding, connect(database_url) as connection, holding.transaction():
+        holding.execute(b"select from batchproc.kinds where kind = 't_quick' for update")
+        KindStore("batchproc").brake(connection, Braked("t_quick", "poison", "why"))
+    [row] = [kind for kind in known("kinds", "list", "--json").json["kinds"] if kind["kind"] == "t_quick"]
+    assert (row["paused_code"], row["paused_reason"]) == (None, "until Monday")
 
 
 def test_what_cannot_be_stored_of_a_reason_is_left_out(known: Command) -> None:

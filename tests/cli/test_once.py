@@ -87,7 +87,7 @@ def test_a_failed_job_shows_its_traceback_log_time_and_memory(
 
     shown = ran(database_url, tmp_path, "run", "--once", str(job))
 
-    failed = rf"job {job} t_fail: failed \(transient\) internal_error after \d+ m?s: ValueError at job_handlers.py"
+    failed = rf"job {job} t_fail: failed \(transient\) internal_error after [\d.]+ m?s: ValueError at job_handlers.py"
     assert re.search(failed, shown.out)
     assert re.search(r"\d m?s of processor time, at most", shown.out)
     assert "of 2048 MB of memory" in shown.out
@@ -107,12 +107,12 @@ def test_a_declared_failure_shows_its_code_detail_and_what_to_do_without_a_trace
     ):
         assert f"job {number} t_declared: failed (permanent) no_luck after " in shown.out
         assert re.search(
-            r" no_luck after \d+ m?s: Failure at job_handlers.py:\d+; page 3 of 7$", shown.out, re.MULTILINE
+            r" no_luck after [\d.]+ m?s: Failure at job_handlers.py:\d+; page 3 of 7$", shown.out, re.MULTILINE
         )
         assert f"acme: 1 job failed: no_luck: see: batchproc jobs show {number}" in shown.out
         assert "Traceback" not in shown.out + shown.err
     later = batchproc("run", "--once", "3", "--in-process")
-    assert re.search(r"not_yet after \d+ m?s: Failure at job_handlers.py", later.out)
+    assert re.search(r"not_yet after [\d.]+ m?s: Failure at job_handlers.py", later.out)
     assert "; its volume is on its way\n" in later.out
     assert "it will be tried again: batchproc why 3 tells when" in later.out
     assert "Traceback" not in later.out + later.err

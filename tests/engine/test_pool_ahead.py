@@ -114,8 +114,7 @@ def test_what_waits_goes_to_the_next_worker_when_this_one_dies(tmp_path: Path) -
 @pytest.mark.usefixtures("patient")
 def test_a_worker_that_is_worn_is_replaced_before_what_waits(tmp_path: Path) -> None:
     with running_pool(tmp_path, workers=1, max_jobs_per_worker=1) as pool:
-        submitted(pool, Act.QUICK)
-        wait_until(lambda: pool.free() or pool.room_ahead(), what="room")
+        submitted(pool, Act.NAP)
         submitted(pool, Act.QUICK)
         ended = collect(pool, 2)
         assert all(isinstance(item.outcome, Completed) for item in ended)

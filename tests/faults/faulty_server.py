@@ -159,14 +159,30 @@ class FaultyBench(Bench):
         return [(outcome, error_class) for outcome, error_class in self.rows(statement, job_id)]
 
     def all_completed_once(self) -> bool:
-        """Whether each attempt of this process's node completed, and no job twice.
+        """Whether each attempt of this process's node completed, and no job twice: by what its workers reported, and by
+        what was written. False where there was no job at all.
 
         Those that waited behind others in a worker may have gone back before they began.
         """
         others = [outcome for _, outcome in self.outcomes if not isinstance(outcome, Completed)]
         completed = [claim.job_id for claim, outcome in self.outcomes if isinstance(outcome, Completed)]
         never_began = all(isinstance(other, Interrupted) and other.reason in _NEVER_BEGAN for other in others)
-        return never_began and len(completed) == len(set(completed))
+        reported_once = never_began and len(completed) == len(set(completed))
+        return bool(completed) and reported_once and self._written_once(set(completed))
+
+    def _written_once(self, reported: set[int]) -> bool:
+        """Whether each job that completed, or was reported to have, has one attempt that did, and none of any job ended
+        otherwise than interrupted. What followed them may wait still."""
+        written = self.rows(
+            "select j.job_id, j.state, count(a) filter (where a.outcome = 'completed'),"
+            " count(a) filter (where a.outcome not in ('completed', 'interrupted'))"
+            " from batchproc.processing_jobs j left join batchproc.job_attempts a using (job_id)"
+            " group by j.job_id, j.state"
+        )
+        return reported <= {job_id for job_id, *_ in written} and all(
+            completions == (state == "completed" or job_id in reported) and not others
+            for job_id, state, completions, others in written
+        )
 
     def all_endings(self) -> set[tuple[str, str | None]]:
         statement = "select distinct outcome, error_class from batchproc.job_attempts"

@@ -16,7 +16,7 @@ from loguru import logger
 from psycopg import sql
 
 from batchproc.queue.node_store import NodeStore
-from tests.faults.faulty_server import FaultyBench, FaultyServer, Nodes
+from tests.faults.faulty_server import HANDLERS, FaultyBench, FaultyServer, Nodes
 from tests.waiting import wait_until
 
 pytest_plugins = ["tests.faults.faulty_fixtures"]
@@ -63,6 +63,25 @@ def refusals(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("tick", "settle"):
         monkeypatch.setattr(NodeStore, name, watched(getattr(NodeStore, name)))
     return met
+
+
+def test_what_completed_once_is_judged_by_what_was_written(faulty_bench: FaultyBench) -> None:
+    assert not faulty_bench.all_completed_once(), "nothing was done"
+    job = faulty_bench.enqueue(faulty_bench.tenant("acme"), "d_quick")
+    faulty_bench.run(handlers=[HANDLERS])
+    assert faulty_bench.all_completed_once()
+    again = (
+        "insert into batchproc.job_attempts"
+        " select (jsonb_populate_record(a, jsonb_build_object('claim_id', gen_random_uuid(), 'outcome', %s::text))).*"
+        " from batchproc.job_attempts a where job_id = %s and outcome = 'completed' limit 1 returning claim_id"
+    )
+    for outcome, stays in (("interrupted", True), ("completed", False), ("failed", False)):
+        with faulty_bench.connection.transaction(force_rollback=True):
+            faulty_bench.rows(again, outcome, job)
+            assert faulty_bench.all_completed_once() == stays, outcome
+    with faulty_bench.connection.transaction(force_rollback=True):
+        faulty_bench.rows("delete from batchproc.job_attempts where job_id = %s returning 1", job)
+        assert not faulty_bench.all_completed_once(), "its completion was not written"
 
 
 def begun(folder: Path) -> int:

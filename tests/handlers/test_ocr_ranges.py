@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loguru import logger
 
 from batchproc.core.outcome import ErrorClass, Failed
 from batchproc.database import connect
@@ -454,7 +455,11 @@ def test_a_range_that_another_engine_reads_is_told_by_the_revision(
     ranges = large.split()
     run_all(large, ranges[:2])
     monkeypatch.setattr(loaded_engine(()), "version", "9.9.9")
+    warnings: list[str] = []
+    heard = logger.add(warnings.append, level="WARNING", format="{message}")
     large.run(ranges[2])
+    logger.remove(heard)
+    assert "are read by another engine, data or preparation of pages" in "".join(warnings)
     large.join()
     assert one(large.connection, "select kept_versions from batchproc.ocr_revisions") == ["9.9.9"]
     assert large.text() == ALL

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from psycopg.types.json import Jsonb
@@ -26,9 +28,13 @@ from tests.queue.helpers import (
 
 
 def looking(
-    *, tenants: tuple[int, ...] = (), kinds: tuple[str, ...] = (), lanes: tuple[int, ...] = ()
+    *,
+    tenants: tuple[int, ...] = (),
+    kinds: tuple[str, ...] = (),
+    lanes: tuple[int, ...] = (),
+    able: Mapping[str, Any] | None = None,
 ) -> RunInspection:
-    return RunInspection("batchproc", tenants, kinds, lanes)
+    return RunInspection("batchproc", tenants, kinds, lanes, able)
 
 
 def pause_tenant(connection: Conn, tenant_id: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 from batchproc.core.fairness import Turn
 from batchproc.core.job import KindSpec, NewJob
 from batchproc.core.languages import Able, missing
+from batchproc.queue.inspection_run import RunInspection
 from batchproc.queue.node_store import NodeFacts, NodeStore
 from tests.queue.helpers import STORE, Conn, add_tenant, claim, queue_of
 
@@ -68,7 +69,12 @@ def retries(connection: Conn, store: NodeStore, jobs: Jobs) -> set[int]:
                 " where job_id = %s",
                 [run_id, job],
             )
-            if store.undrained(connection, run_id, 600)[0]:
+            shown = RunInspection("batchproc", able=store.able).retries(connection, run_id, 600)
+            waits = store.undrained(connection, run_id, 600)[0] == 1
+            assert (shown.jobs, shown.next_seconds is not None) == (1, waits), (
+                "the display names what the run waits for"
+            )
+            if waits:
                 found.add(job)
     return found
 

@@ -63,6 +63,11 @@ _JOBS = """
         select case when mod(n, 997) = 0 then 'running' when mod(k, 35) < 20 then 'completed'
                     when mod(k, 35) < 28 then 'available' else 'scheduled' end as state) s
 """
+_NODES = b"""
+    insert into batchproc.nodes (node_id, lease_until, host, pid, slots, kinds, languages, code_version)
+    select gen_random_uuid(), now() + interval '1 hour', 'host', n, 8, '{work,other,big}', '{eng}', ''
+    from generate_series(1, 2000) n
+"""
 _ONE_BIG_QUEUE = """
     insert into batchproc.processing_jobs (tenant_id, kind, state, max_attempts)
     select (select min(tenant_id) from batchproc.tenants), 'big', 'available', 5 from generate_series(1, 60000)
@@ -226,7 +231,7 @@ PINS: dict[str, tuple[Values, set[str]]] = {
         lambda _: {"run_id": 1, "drain_wait": 600.0, "skip": [], **ABLE},
         {"processing_jobs_(run|promote)", "processing_jobs_running_(node|kind)"},
     ),
-    "retries_of_run": (lambda _: {"run_id": 1, "drain_wait": 600.0}, {"processing_jobs_(run|promote)"}),
+    "retries_of_run": (lambda _: {"run_id": 1, "drain_wait": 600.0, **ABLE}, {"processing_jobs_(run|promote)"}),
     "running_work": (lambda _: SCOPE, {"processing_jobs_running_(node|kind)"}),
     "expired_claims": (lambda _: {"limit": 100, "skip": []}, {"processing_jobs_running_(node|kind)"}),
     "held_claims": (lambda _: [NODE], {"processing_jobs_running_node"}),
@@ -314,6 +319,23 @@ def test_a_claim_reads_no_more_of_a_queue_than_it_takes(connection: Conn, name: 
     for column in ("lane", "tenant_id", "kind"):
         assert f"({column} = w" in scan["Index Cond"]
     assert "ROW(priority, job_id) > ROW(w" in scan["Index Cond"], "what is not after the place is not read at all"
+
+
+@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
+@pytest.mark.parametrize("analysed", [False, True], ids=["analysed when empty", "analysed"])
+def test_a_lease_is_renewed_by_its_key_and_looks_at_no_job(
+    opened: Callable[[], Conn], analysed: bool, generic: bool
+) -> None:
+    """Every node does so all the time. Of few nodes PostgreSQL may read the one page that they fill."""
+    connection = opened()
+    with connection.transaction(force_rollback=True):
+        connection.execute("analyze batchproc.nodes")
+        connection.execute(_NODES)
+        if analysed:
+            connection.execute("analyze batchproc.nodes")
+        plan = explained(connection, "renew_lease", {"node_id": NODE, "lease": 30.0}, generic=generic)
+    read = [(node.get("Relation Name"), node.get("Index Name")) for node in nodes(plan) if "Scan" in node["Node Type"]]
+    assert read == [("nodes", "nodes_pkey")], json.dumps(plan, indent=1)
 
 
 _UPDATE_OF_JOBS = ("ModifyTable", "processing_jobs")

@@ -9,10 +9,14 @@ import pytest
 
 from batchproc.core.job import JobState
 from batchproc.core.outcome import Cancelled, Completed, ErrorClass
+from batchproc.queue.campaign_listing import CampaignListing
+from batchproc.queue.changing import Changing
 from batchproc.queue.listener import Heard, Listener
 from batchproc.queue.node_store import NodeStore
 from tests.queue.helpers import (
+    CAMPAIGNS,
     PATIENCE,
+    STORE,
     Conn,
     add_tenant,
     attempts,
@@ -175,3 +179,85 @@ def test_a_key_that_is_taken_at_the_same_moment_keeps_no_other_job_from_its_retr
             retrying = pool.submit(retry, connection, [old, unrelated])
             wait_for_blocked(third)
         assert retrying.result(PATIENCE) == {old: "superseded", unrelated: "retried"}
+
+
+# -- of a cancelled campaign
+
+
+class _KilledError(BaseException):
+    """The end of a process, as its kill would be."""
+
+
+def cancelled_campaign(connection: Conn, node: NodeStore, tenant: int, jobs: int, *, filled: bool = True) -> int:
+    made = CAMPAIGNS.begin(connection, "reprocess --all", kind="work", scope={})
+    ids = [enqueue(connection, tenant, campaign_id=made) for _ in range(jobs)]
+    if filled:
+        CAMPAIGNS.fill(connection, made)
+    CAMPAIGNS.mark_cancelled(connection, made, cancelled=True)
+    STORE.cancel(connection, ids)
+    node.put_right(connection)
+    assert is_cancelled(connection, made)
+    return made
+
+
+def is_cancelled(connection: Conn, campaign_id: int) -> bool:
+    found = CampaignListing("batchproc").one(connection, campaign_id)
+    assert not found.cancelling
+    return found.cancelled_at is not None
+
+
+def jobs_of(connection: Conn, campaign_id: int) -> list[int]:
+    query = "select job_id from batchproc.processing_jobs where campaign_id = %s order by job_id"
+    return [job_id for (job_id,) in connection.execute(query, [campaign_id]).fetchall()]
+
+
+@pytest.mark.parametrize("then", ["waits", "completes"])
+def test_a_retry_that_was_killed_before_it_took_the_cancel_back_is_made_good_by_the_next(
+    connection: Conn, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    made = cancelled_campaign(connection, node, tenant, 1)
+    ids = jobs_of(connection, made)
+    changing = Changing("batchproc")
+    whole = changing._sql
+
+    class Killing:
+        def __getitem__(self, name: str) -> bytes:
+            if name == "take_back_cancel":
+                raise _KilledError
+            return whole[name]
+
+    monkeypatch.setattr(changing, "_sql", Killing())
+    with pytest.raises(_KilledError):
+        changing.retry(connection, ids)
+    assert (state(connection, ids[0]), is_cancelled(connection, made)) == (JobState.AVAILABLE, True)
+    if then == "completes":
+        node.settle(connection, [ended(claim_job(connection, node, ids[0]))])
+
+    assert retry(connection, ids) == {ids[0]: "retried_already" if then == "waits" else "completed"}
+
+    assert not is_cancelled(connection, made)
+
+
+def test_a_cancel_stands_while_any_job_of_it_does(connection: Conn) -> None:
+    tenant, node = add_tenant(connection), join(connection)
+    made = cancelled_campaign(connection, node, tenant, 2)
+    first, second = jobs_of(connection, made)
+    for _ in range(2):
+        retry(connection, [first])
+        assert is_cancelled(connection, made)
+    retry(connection, [second])
+    assert not is_cancelled(connection, made)
+
+
+def test_a_command_that_adds_to_a_cancelled_campaign_stays_stopped(connection: Conn) -> None:
+    """Although nothing of it is cancelled, and somebody asks for the retry of what is over."""
+    tenant, node = add_tenant(connection), join(connection)
+    made = CAMPAIGNS.begin(connection, "reprocess --all", kind="work", scope={})
+    done = running(connection, node, tenant, campaign_id=made)
+    given_up = running(connection, node, tenant, campaign_id=made)
+    node.settle(connection, [ended(done, Completed()), ended(given_up, failed(ErrorClass.PERMANENT))])
+    CAMPAIGNS.mark_cancelled(connection, made, cancelled=True)
+    node.put_right(connection)
+    retry(connection, [done.job_id, given_up.job_id])
+    assert is_cancelled(connection, made)

@@ -204,6 +204,8 @@ def set_kind(
 ) -> None:
     """Change a kind; what is not given stays. Prints what changed, with --json the kind as it is now.
 
+    It may be one that no run has had yet, if these settings have its handler.
+
     \b
     batchproc kinds set ocr --pause --reason "the archive is moved tonight"
     batchproc kinds set ocr --resume
@@ -219,7 +221,7 @@ def set_kind(
         raise UsageError("--unlimited and --limit exclude each other")
     if not pause and not resume and limit is None and not unlimited and rate is None:
         raise UsageError("nothing was asked for", "give --pause, --resume, --limit, --unlimited or --rate")
-    store = KindStore(app.schema)
+    store, entry = KindStore(app.schema), _handlers(app).get(kind)
     with app.connect() as connection:
         before = store.kinds(connection, kind)
         changed = store.set(
@@ -232,6 +234,7 @@ def set_kind(
             rate=rate if isinstance(rate, float) else None,
             burst=burst,
             unrated=rate == "none",
+            handled=None if entry is None else entry.spec,
         )
     if as_json:
         emit_json(changed)

@@ -53,7 +53,7 @@ def node_of(
 def watched(app: App, options: RunOptions, begun: Begun) -> Callable[[], RunLook]:
     """What looks at what a run of these options has before it, on a connection of its own."""
     scope, settings = options.scope, app.settings
-    inspection = RunInspection(app.schema, scope.tenant_ids, scope.kinds or begun.kinds, scope.lanes)
+    inspection = RunInspection(app.schema, scope.tenant_ids, scope.kinds or begun.kinds, scope.lanes, begun.able)
     ahead = RunAhead(
         inspection,
         begun.run_id,

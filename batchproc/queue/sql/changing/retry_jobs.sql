@@ -1,7 +1,8 @@
 -- What was asked of an attempt that is over, such as to cancel it, does not concern the next. A job of a paused
 -- campaign is held, and what was cancelled or given up on before its time waits for that again. A job whose unique key
 -- waits again already is left as it is: its successor does the work. Of several with one key that were asked for, the
--- newest is retried.
+-- newest is retried. The campaign of a job that needs no retry is told too, if it is still cancelled: an earlier retry may
+-- have been killed before it took that back. Not so while a command adds to the campaign, which its cancel is to stop.
 with locked as (
     select job_id, tenant_id, kind, unique_key, unique_while_running, campaign_id, state,
            state in ('discarded', 'cancelled') as ended,
@@ -14,8 +15,8 @@ with locked as (
     select l.job_id, l.tenant_id, l.state, l.ended, l.later,
            exists (select from batchproc.campaigns c where c.campaign_id = l.campaign_id and c.paused) as paused,
            (select c.campaign_id from batchproc.campaigns c
-            where c.campaign_id = l.campaign_id and c.cancelled_at is not null and l.state = 'cancelled'
-           ) as cancelled_campaign,
+            where c.campaign_id = l.campaign_id and c.cancelled_at is not null
+              and (c.filled_at is not null or l.state not in ('completed', 'discarded'))) as cancelled_campaign,
            l.unique_key is not null and (
                row_number() over (partition by l.ended, l.tenant_id, l.kind, l.unique_key order by l.job_id desc) > 1
                or exists (select from batchproc.processing_jobs s
@@ -39,7 +40,7 @@ with locked as (
 select a.job_id,
        case when r.job_id is not null then 'retried' when a.ended then 'superseded' else a.state end,
        r.job_id is not null and a.paused as is_held,
-       case when r.job_id is not null then a.cancelled_campaign end as cancelled_campaign
+       a.cancelled_campaign
 from asked a
 left join retried r using (job_id)
 order by a.job_id

@@ -1,4 +1,4 @@
--- Of campaigns of which cancelled jobs were retried: no longer cancelled where none is left that could be retried, as in
+-- Of campaigns of which jobs were to be retried: no longer cancelled where none is left that could be retried, as in
 -- campaign_failed.sql. Retries begin with the oldest: the newest tells soonest that they are not at their end.
 update batchproc.campaigns c
 set cancelled_at = null
